@@ -1,0 +1,218 @@
+"""Lagrangian CT-MLE, the paper's practical algorithm (alg:imp-friendly)."""
+
+import math
+from enum import IntEnum
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ctmle.config import CTMLEConfig
+from ctmle.data.dataset import Dataset
+from ctmle.data.trajectory import Trajectory
+from ctmle.dynamics.fit import Belief, Fit, fit_updates
+from ctmle.dynamics.model import init_ensemble
+from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
+from ctmle.dynamics.transition import TransitionLaw
+from ctmle.envs.base import Spec
+from ctmle.planning.improve import ActorCritic, Improve, improve_updates
+from ctmle.planning.optimism import CriticAdvantage, planning_share
+from ctmle.planning.policy import Policy, random_signal, silent_signal
+from ctmle.planning.rollout import LearnedWorld
+from ctmle.planning.starts import Starts
+from ctmle.schedules.base import Looks, Schedule
+
+WAVES = 3
+
+
+class Phase(IntEnum):
+    """What an agent does next."""
+
+    DYNAMICS = 0
+    POLICY = 1
+    ACT = 2
+
+
+class Stream(IntEnum):
+    """Purposes of randomness: each has its own key, so that no use of one shifts another."""
+
+    BELIEF = 0
+    ACTOR_CRITIC = 1
+    LOOKS = 2
+    EXPLORE = 3
+    FIT = 4
+    IMPROVE = 5
+
+
+class CTMLEState(eqx.Module):
+    """All that the agent knows, and where in its episode it stands."""
+
+    spec: Spec
+    key: PRNGKeyArray
+    data: Dataset | None
+    belief: Belief
+    actor_critic: ActorCritic
+    phase: Int[Array, ""]
+    step: Int[Array, ""]
+    metrics: dict[str, Float[Array, ""]]
+
+
+class CTMLE:
+    """Fit drift and diffusion to every look so far, leaning towards good news; plan in that belief; act; look again."""
+
+    def __init__(self, config: CTMLEConfig | None = None):
+        self.config = config or CTMLEConfig()
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> CTMLEState:
+        c = self.config
+        ensemble = init_ensemble(
+            spec,
+            jax.random.fold_in(key, Stream.BELIEF),
+            members=c.ensemble,
+            hidden=c.dynamics_hidden,
+            diffusion=c.diffusion,
+            floor=c.diffusion_floor,
+        )
+        return CTMLEState(
+            spec=spec,
+            key=key,
+            data=None,
+            belief=self._fit(segments=1).init(ensemble),
+            actor_critic=self._improve().init(spec, jax.random.fold_in(key, Stream.ACTOR_CRITIC)),
+            phase=jnp.asarray(Phase.ACT),
+            step=jnp.asarray(0),
+            metrics={},
+        )
+
+    def trajectories(self, state: CTMLEState) -> int:
+        return 0 if state.data is None else int(state.data.count)
+
+    def episode(self, state: CTMLEState) -> int:
+        """The number n of the episode that the agent works on; 0 while it still gathers its initial data."""
+        extra = self.trajectories(state) - self.config.initial_trajectories
+        return 0 if extra < 0 else 1 + extra // self.config.trajectories_per_episode
+
+    def ready(self, state: CTMLEState) -> bool:
+        return int(state.phase) == Phase.ACT
+
+    def advance(self, state: CTMLEState, schedule: Schedule) -> CTMLEState:
+        """The next `chunk` updates of the current phase."""
+        if int(state.phase) == Phase.DYNAMICS:
+            return self._advance_dynamics(state, schedule)
+        if int(state.phase) == Phase.POLICY:
+            return self._advance_policy(state)
+        return state
+
+    def propose(self, state: CTMLEState, schedule: Schedule) -> tuple[CTMLEState, Policy, Looks]:
+        """Believe, plan, decide when to look."""
+        while not self.ready(state):
+            state = self.advance(state, schedule)
+        spec, number = state.spec, self.trajectories(state)
+        looks_key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.LOOKS), number)
+        looks = schedule.looks(looks_key, self.config.trajectory_seconds or spec.horizon)
+        if self.episode(state) > 0:
+            return state, self.policy(state), looks
+        explore_key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.EXPLORE), number)
+        signal = random_signal(spec, explore_key, waves=WAVES)
+        return state, Policy(state.actor_critic.feedback, signal, jnp.zeros(())), looks
+
+    def observe(self, state: CTMLEState, trajectory: Trajectory) -> CTMLEState:
+        """Write down what was seen; a finished episode leads to the next fit."""
+        data = state.data if state.data is not None else Dataset.empty(trajectory, self._capacity())
+        before = self.episode(state)
+        state = eqx.tree_at(lambda s: s.data, state, data.add(trajectory), is_leaf=lambda leaf: leaf is None)
+        phase = Phase.DYNAMICS if self.episode(state) > before else Phase.ACT
+        return eqx.tree_at(lambda s: (s.phase, s.step), state, (jnp.asarray(phase), jnp.asarray(0)))
+
+    def policy(self, state: CTMLEState) -> Policy:
+        """The current policy, without exploration."""
+        return Policy(state.actor_critic.feedback, silent_signal(state.spec, WAVES), jnp.ones(()))
+
+    def _capacity(self) -> int:
+        return self.config.initial_trajectories + 32 * self.config.trajectories_per_episode
+
+    def _advance_dynamics(self, state: CTMLEState, schedule: Schedule) -> CTMLEState:
+        c, episode = self.config, self.episode(state)
+        seconds = c.trajectory_seconds or state.spec.horizon
+        fit = self._fit(segments=math.ceil(schedule.longest_gap(seconds) / c.longest_step - 1e-6))
+        advantage = None
+        if c.optimism:
+            ac = state.actor_critic
+            advantage = CriticAdvantage(ac.critic, ac.target, state.spec, c.discount_time)
+        share = planning_share(c.eta_base, episode, c.optimism_ratio) if c.optimism else 0.0
+        count = min(c.chunk, c.dynamics_updates - int(state.step))
+        key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.FIT), episode)
+        belief, metrics = fit_updates(
+            fit, state.spec, state.data, advantage, jnp.asarray(share), state.belief, state.step, count, key
+        )
+        state = eqx.tree_at(lambda s: s.belief, state, belief)
+        return self._moved(state, metrics, count, c.dynamics_updates, Phase.POLICY)
+
+    def _advance_policy(self, state: CTMLEState) -> CTMLEState:
+        c, episode = self.config, self.episode(state)
+        starts = Starts.from_data(state.spec, state.data, reset_share=c.reset_starts, box_share=c.box_starts)
+        bootstrap = min(1.0, episode / c.bootstrap_episodes)
+        count = min(c.chunk, c.policy_updates - int(state.step))
+        key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.IMPROVE), episode)
+        actor_critic, metrics = improve_updates(
+            self._improve(),
+            state.spec,
+            LearnedWorld(state.belief.ensemble),
+            starts,
+            jnp.asarray(bootstrap),
+            state.actor_critic,
+            state.step,
+            count,
+            key,
+        )
+        state = eqx.tree_at(lambda s: s.actor_critic, state, actor_critic)
+        return self._moved(state, metrics, count, c.policy_updates, Phase.ACT)
+
+    def _moved(
+        self, state: CTMLEState, metrics: dict[str, Array], count: int, total: int, then: Phase
+    ) -> CTMLEState:
+        step = int(state.step) + count
+        phase, step = (then, 0) if step >= total else (Phase(int(state.phase)), step)
+        return eqx.tree_at(
+            lambda s: (s.phase, s.step, s.metrics),
+            state,
+            (jnp.asarray(phase), jnp.asarray(step), {**state.metrics, **metrics}),
+        )
+
+    def _fit(self, segments: int) -> Fit:
+        c = self.config
+        if c.objective == "likelihood":
+            objective = NegativeLogLikelihood()
+        else:
+            objective = SlicedScoreMatching(c.projections, c.gap_weighted)
+        return Fit(
+            law=TransitionLaw(segments, c.solver, c.covariance),
+            objective=objective,
+            control=c.control,
+            chained=c.chained,
+            subsequences=c.dynamics_batch,
+            length=c.dynamics_length,
+            updates=c.dynamics_updates,
+            learning_rate=c.dynamics_rate,
+            final_rate=c.dynamics_final_rate,
+            diffusion_rate=c.diffusion_rate,
+            weight_decay=c.weight_decay,
+        )
+
+    def _improve(self) -> Improve:
+        c = self.config
+        return Improve(
+            hidden=c.policy_hidden,
+            updates=c.policy_updates,
+            horizon=c.policy_horizon,
+            step=c.policy_step,
+            discount_time=c.discount_time,
+            particles=c.particles,
+            actor_rate=c.policy_rate,
+            critic_rate=c.critic_rate,
+            critic_steps=c.critic_steps,
+            critic_batch=c.critic_batch,
+            target_every=c.target_every,
+            clip=c.gradient_clip,
+        )

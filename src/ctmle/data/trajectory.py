@@ -1,0 +1,122 @@
+"""What was seen in one episode, and how a simulated plant produces it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ctmle.envs.base import Env
+from ctmle.envs.observation import ObservationKind
+from ctmle.envs.sde import sde_step
+from ctmle.schedules.base import Looks
+
+
+class Trajectory(eqx.Module):
+    """Looks at one episode: times, observed states, the controls at those times, and the policy that drove it.
+
+    `random` says that grid looks and random looks alternate (see `Looks`).
+    """
+
+    times: Float[Array, " looks"]
+    states: Float[Array, "looks observed"]
+    controls: Float[Array, "looks control"]
+    policy: Any = None
+    random: bool = eqx.field(static=True, default=False)
+
+    @property
+    def looks(self) -> int:
+        return self.times.shape[-1]
+
+
+def simulate(
+    env: Env,
+    policy: Any,
+    times: Looks | Float[Array, " looks"],
+    key: PRNGKeyArray,
+    *,
+    step: float = 0.01,
+    observation: ObservationKind = "angles",
+    start: Float[Array, " state"] | None = None,
+) -> Trajectory:
+    """Run `policy` on `env` in continuous time and look exactly at `times` (sorted, from 0).
+
+    Between consecutive looks the SDE is integrated in equal substeps no longer than `step` seconds, with the control
+    recomputed from the current state at every one. A new shape of `times` compiles anew; new values do not.
+    """
+    looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
+    return _simulate(env, policy, looks, key, start, step, observation)
+
+
+def simulate_many(
+    env: Env,
+    policy: Any,
+    times: Looks,
+    keys: PRNGKeyArray,
+    *,
+    step: float = 0.01,
+    observation: ObservationKind = "angles",
+) -> Trajectory:
+    """`simulate` for a batch of keys in one compiled call; every array gains a leading axis, the policy does not."""
+    return _simulate_many(env, policy, times, keys, step, observation)
+
+
+@eqx.filter_jit
+def _simulate(
+    env: Env,
+    policy: Any,
+    looks: Looks,
+    key: PRNGKeyArray,
+    start: Array | None,
+    step: float,
+    observation: ObservationKind,
+) -> Trajectory:
+    spec = env.spec_for(observation)
+    start_key, noise_key = jax.random.split(key)
+    x0 = env.reset(start_key) if start is None else start
+
+    def control(t: Array, x: Array) -> Array:
+        return spec.clip(policy(t, spec.observation.encode(x)))
+
+    def drift(t: Array, x: Array) -> Array:
+        return env.drift(x, control(t, x))
+
+    def diffusion(t: Array, x: Array) -> Array:
+        return env.diffusion(x, control(t, x))
+
+    def to_next_look(x: Array, interval: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        t, gap, interval_key = interval
+        substeps = jnp.maximum(jnp.ceil(gap / step - 1e-4), 1).astype(int)
+        dt = gap / substeps
+
+        def substep(i: Array, x: Array) -> Array:
+            dw = jnp.sqrt(dt) * jax.random.normal(jax.random.fold_in(interval_key, i), x.shape)
+            return sde_step(drift, diffusion, t + i * dt, x, dt, dw)
+
+        x = jax.lax.fori_loop(0, substeps, substep, x)
+        return x, x
+
+    gaps = jnp.diff(looks.times)
+    keys = jax.random.split(noise_key, gaps.shape[0])
+    _, later = jax.lax.scan(to_next_look, x0, (looks.times[:-1], gaps, keys))
+    states = jnp.concatenate([x0[None], later])
+    return Trajectory(
+        times=looks.times,
+        states=spec.observation.encode(states),
+        controls=jax.vmap(control)(looks.times, states),
+        policy=policy,
+        random=looks.random,
+    )
+
+
+@eqx.filter_jit
+def _simulate_many(
+    env: Env, policy: Any, looks: Looks, keys: PRNGKeyArray, step: float, observation: ObservationKind
+) -> Trajectory:
+    def one(key: PRNGKeyArray) -> Trajectory:
+        trajectory = _simulate(env, policy, looks, key, None, step, observation)
+        return eqx.tree_at(lambda t: t.policy, trajectory, None, is_leaf=lambda leaf: leaf is None)
+
+    batch = jax.vmap(one)(keys)
+    return eqx.tree_at(lambda t: t.policy, batch, policy, is_leaf=lambda leaf: leaf is None)

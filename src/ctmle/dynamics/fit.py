@@ -1,0 +1,150 @@
+"""Fitting what we believe to all that we saw, leaning towards good news (steps 1 to 4 of "Implementation Details")."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ctmle.data.dataset import Dataset, Transitions, sample_transitions
+from ctmle.dynamics.model import Dynamics
+from ctmle.dynamics.objectives import Objective
+from ctmle.dynamics.transition import TransitionLaw
+from ctmle.envs.base import Spec
+
+ControlKind = Literal["closed-loop", "hold"]
+Advantage = Callable[[Transitions], Float[Array, "groups samples"]]
+
+SCALE_MEMORY = 0.95
+"""Decay of the running scales that kappa_n is the ratio of."""
+
+
+class Fit(eqx.Module):
+    """How to fit: parts and numbers, fixed over a run."""
+
+    law: TransitionLaw
+    objective: Objective
+    control: ControlKind = eqx.field(static=True)
+    chained: bool = eqx.field(static=True)
+    subsequences: int = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    updates: int = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+    final_rate: float = eqx.field(static=True)
+    diffusion_rate: float = eqx.field(static=True)
+    weight_decay: float = eqx.field(static=True)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(100.0), optax.adamw(1.0, weight_decay=self.weight_decay))
+
+    def init(self, ensemble: Dynamics) -> "Belief":
+        zero = jnp.zeros(())
+        return Belief(ensemble, self.optimiser.init(eqx.filter(ensemble, eqx.is_array)), zero, zero, zero)
+
+
+class Belief(eqx.Module):
+    """The ensemble with its optimiser and the running scales of the two losses."""
+
+    ensemble: Dynamics
+    optimiser: Any
+    fit_scale: Float[Array, ""]
+    planning_scale: Float[Array, ""]
+    optimism_weight: Float[Array, ""]
+
+
+def sample_losses(
+    fit: Fit, spec: Spec, ensemble: Dynamics, batch: Transitions, key: PRNGKeyArray
+) -> tuple[Float[Array, "members groups samples"], Float[Array, "members groups samples"]]:
+    """The objective and the log transition density of every sample under every member."""
+
+    def control(t: Array, y: Array) -> Array:
+        if fit.control == "hold":
+            repeats = y.shape[-2] // batch.u.shape[-2]
+            return jnp.repeat(batch.u, repeats, axis=-2)
+        return spec.clip(eqx.filter_vmap(lambda policy, t, y: policy(t, y))(batch.policies, t, y))
+
+    def member(dynamics: Dynamics) -> tuple[Array, Array]:
+        law = fit.law(dynamics, control, batch.t, batch.y, batch.gap)
+        residual = spec.observation.residual(batch.y_next, law.mean)
+        return fit.objective(law, residual, batch.gap, key), law.log_prob(residual)
+
+    return eqx.filter_vmap(member)(ensemble)
+
+
+def fit_update(
+    fit: Fit,
+    spec: Spec,
+    data: Dataset,
+    advantage: Advantage | None,
+    optimism: Float[Array, ""],
+    belief: Belief,
+    step: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Belief, dict[str, Array]]:
+    """One combined model update: theta <- theta - alpha (grad J - eta' grad E[V]).
+
+    `optimism` is the wanted size of the planning term as a share of the fitting term; eta' follows from it and from
+    the running scales of the two, so that the ratio stays put while the losses move.
+    """
+    batch_key, objective_key = jax.random.split(key)
+    batch = sample_transitions(
+        data, batch_key, subsequences=fit.subsequences, length=fit.length, chained=fit.chained
+    )
+    bonus = jnp.zeros(batch.gap.shape) if advantage is None else jax.lax.stop_gradient(advantage(batch))
+    known = belief.planning_scale > 0
+    weight = jnp.where(known, optimism * belief.fit_scale / jnp.where(known, belief.planning_scale, 1.0), 0.0)
+
+    def loss(ensemble: Dynamics) -> tuple[Array, tuple[Array, Array, Array]]:
+        objective, log_prob = sample_losses(fit, spec, ensemble, batch, objective_key)
+        planning = bonus * log_prob
+        per_member = jnp.mean(objective - weight * planning, axis=(1, 2))
+        return jnp.sum(per_member), (jnp.mean(objective), jnp.mean(planning), jnp.mean(jnp.abs(planning)))
+
+    (_, (fitting, planning, planning_size)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(belief.ensemble)
+    updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(belief.ensemble, eqx.is_array))
+    progress = step / fit.updates
+    rate = fit.learning_rate * (fit.final_rate + (1 - fit.final_rate) * 0.5 * (1 + jnp.cos(jnp.pi * progress)))
+    updates = jax.tree.map(lambda leaf: rate * leaf, updates)
+    updates = eqx.tree_at(lambda d: d.log_scale, updates, fit.diffusion_rate * updates.log_scale)
+
+    def running(old: Array, new: Array) -> Array:
+        return jnp.where(old > 0, SCALE_MEMORY * old + (1 - SCALE_MEMORY) * new, new)
+
+    belief = Belief(
+        ensemble=eqx.apply_updates(belief.ensemble, updates),
+        optimiser=optimiser,
+        fit_scale=running(belief.fit_scale, jnp.abs(fitting)),
+        planning_scale=running(belief.planning_scale, planning_size),
+        optimism_weight=weight,
+    )
+    return belief, {"dynamics_loss": fitting, "planning_loss": -planning, "optimism_weight": weight}
+
+
+@eqx.filter_jit
+def fit_updates(
+    fit: Fit,
+    spec: Spec,
+    data: Dataset,
+    advantage: Advantage | None,
+    optimism: Float[Array, ""],
+    belief: Belief,
+    first: Int[Array, ""],
+    count: int,
+    key: PRNGKeyArray,
+) -> tuple[Belief, dict[str, Array]]:
+    """Updates `first` to `first + count - 1` of a phase in one compiled scan; metrics are their means."""
+    arrays, static = eqx.partition(belief, eqx.is_array)
+
+    def body(arrays: Belief, step: Array) -> tuple[Belief, dict[str, Array]]:
+        belief = eqx.combine(arrays, static)
+        belief, metrics = fit_update(
+            fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step)
+        )
+        return eqx.filter(belief, eqx.is_array), metrics
+
+    arrays, metrics = jax.lax.scan(body, arrays, first + jnp.arange(count))
+    return eqx.combine(arrays, static), jax.tree.map(jnp.mean, metrics)

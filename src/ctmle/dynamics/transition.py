@@ -1,0 +1,152 @@
+"""The transition law p(. | u, y, gap) of a believed SDE, as a Gaussian."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ctmle.dynamics.gaussian import Gaussian, cholesky
+from ctmle.dynamics.model import Dynamics
+
+Times = Float[Array, "*batch samples"]
+Points = Float[Array, "*batch samples observed"]
+ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
+
+SolverKind = Literal["rk4", "dopri5"]
+CovarianceKind = Literal["moments", "euler"]
+
+SHORTEST_GAP = 1e-3
+"""Seconds. A gap is not taken to be shorter than this in a covariance: a random look can land on a grid look."""
+
+
+class TransitionLaw(eqx.Module):
+    """(dynamics, control, t, y, gap) -> Gaussian, under the control law that acts during the gap.
+
+    The mean follows the drift for `segments` steps of `rk4`, or by adaptive Dormand-Prince through diffrax (`dopri5`,
+    the paper's). The covariance is g^2 * gap (`euler`, step 2c of the paper's appendix), or follows the linearised
+    equation dP = JP + PJ' + gg' along the mean (`moments`), which stays right when the gap is not small.
+    """
+
+    segments: int = eqx.field(static=True, default=1)
+    solver: SolverKind = eqx.field(static=True, default="rk4")
+    covariance: CovarianceKind = eqx.field(static=True, default="moments")
+
+    def __call__(self, dynamics: Dynamics, control: ControlLaw, t: Times, y: Points, gap: Times) -> Gaussian:
+        def drift(t: Times, y: Points) -> Points:
+            return dynamics.drift(y, control(t, y))
+
+        solve = _rk4_path if self.solver == "rk4" else _dopri5_path
+        path = solve(drift, t, y, gap, self.segments)
+        lasting = jnp.maximum(gap, SHORTEST_GAP)
+        if self.covariance == "euler":
+            scale = dynamics.diffusion(y, control(t, y)) * jnp.sqrt(lasting)[..., None]
+            return Gaussian(path[-1], scale[..., None] * jnp.eye(y.shape[-1], dtype=y.dtype))
+
+        def spread(covariance: Array, segment: tuple[Array, Array, Array]) -> tuple[Array, None]:
+            i, here, there = segment
+            start = t + gap * (i / self.segments)
+            g = dynamics.diffusion(here, control(start, here))
+            return _spread(drift, start, here, there, lasting / self.segments, g, covariance), None
+
+        nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
+        covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments), path[:-1], path[1:]))
+        return Gaussian(path[-1], cholesky(covariance))
+
+
+def _rk4_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
+    """The mean at the ends of equal segments of the gap."""
+    h = gap / segments
+    dy = h[..., None]
+
+    def segment(y: Points, i: Array) -> tuple[Points, Points]:
+        s = t + i * h
+        k1 = drift(s, y)
+        k2 = drift(s + h / 2, y + dy / 2 * k1)
+        k3 = drift(s + h / 2, y + dy / 2 * k2)
+        k4 = drift(s + h, y + dy * k3)
+        y = y + dy / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        return y, y
+
+    _, later = jax.lax.scan(segment, y, jnp.arange(segments))
+    return jnp.concatenate([y[None], later])
+
+
+def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
+    """The same by diffrax, all gaps stretched to one unit interval so that they share their steps."""
+
+    def field(s: Array, y: Points, args: None) -> Points:
+        return gap[..., None] * drift(t + s * gap, y)
+
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Dopri5(),
+        t0=0.0,
+        t1=1.0,
+        dt0=None,
+        y0=y,
+        saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, segments + 1)),
+        stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-5),
+        max_steps=256,
+    )
+    ys = solution.ys
+    assert ys is not None  # SaveAt(ts=...) always saves
+    return ys
+
+
+def _spread(
+    drift: Callable, t: Times, y: Points, y_next: Points, h: Times, g: Points, before: Array
+) -> Float[Array, "*batch samples observed observed"]:
+    """The covariance at the end of a segment: Phi P Phi' + integral of Phi gg' Phi'.
+
+    No gradient flows through the linearisation: at the truth its expected gradient is zero in any case, and it would
+    cost a second derivative of the drift.
+    """
+    middle = jax.lax.stop_gradient(0.5 * (y + y_next))
+    width = jnp.maximum(jax.lax.stop_gradient(g) * jnp.sqrt(h)[..., None], 1e-2)
+    jacobian = jax.lax.stop_gradient(_slopes(drift, t + h / 2, middle, width))
+    flow, noise = _linear_flow(jacobian, g**2, h)
+    return _matmul(_matmul(flow, before), jnp.swapaxes(flow, -1, -2)) + noise
+
+
+def _slopes(drift: Callable, t: Times, y: Points, width: Points) -> Float[Array, "*batch samples observed observed"]:
+    """The Jacobian of the drift by central differences as wide as the noise spreads.
+
+    A difference, not a derivative: under a policy that saturates or has kinks it is the slope that the spread sees.
+    """
+    size = y.shape[-1]
+    shifts = width[..., None, :] * jnp.eye(size, dtype=y.dtype)
+    points = jnp.concatenate([y[..., None, :] + shifts, y[..., None, :] - shifts], axis=-2)
+    flat = points.reshape(*y.shape[:-2], -1, size)
+    values = drift(jnp.repeat(t, 2 * size, axis=-1), flat).reshape(points.shape)
+    rises = values[..., :size, :] - values[..., size:, :]
+    return jnp.swapaxes(rises / (2 * width[..., :, None]), -1, -2)
+
+
+def _linear_flow(jacobian: Array, variance: Points, h: Times) -> tuple[Array, Array]:
+    """exp(Jh) and the integral of exp(Js) gg' exp(Js)' over [0, h]: Taylor over h/4, then two doublings."""
+    size = jacobian.shape[-1]
+    step = (h / 4)[..., None, None]
+    a = jacobian * step
+    a = a * jnp.minimum(1.0, 2.0 / (1e-6 + jnp.sqrt(jnp.sum(a**2, axis=(-2, -1), keepdims=True))))
+    eye = jnp.eye(size, dtype=jacobian.dtype)
+    a2 = _matmul(a, a)
+    flow = eye + a + a2 / 2 + _matmul(a2, a) / 6 + _matmul(a2, a2) / 24
+    term = variance[..., None] * eye * step
+    noise = term
+    for k in range(2, 6):
+        product = _matmul(a, term)
+        term = (product + jnp.swapaxes(product, -1, -2)) / k
+        noise = noise + term
+    for _ in range(2):
+        noise = noise + _matmul(_matmul(flow, noise), jnp.swapaxes(flow, -1, -2))
+        flow = _matmul(flow, flow)
+    return flow, noise
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    """A product of small matrices as fused elementwise operations, which vectorise over the batch."""
+    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)

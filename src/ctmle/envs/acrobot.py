@@ -1,0 +1,77 @@
+"""Acrobot: two links in a chain; th1 = 0 is hanging, the goal is the tip straight up."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+
+GRAVITY = 9.8
+MASS = 1.0
+LENGTH = 1.0
+CENTRE = 0.5
+INERTIA = 1.0
+
+
+class Acrobot(Env):
+    """Gymnasium's Acrobot-v1, "book" equations (Sutton and Barto), all masses and lengths 1.
+
+    Fully actuated as in the paper: u = (torque on joint 2, torque on joint 1), each at most 5 in size.
+    `underactuated` leaves the torque on joint 2 only.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("th1", "th2", "w1", "w2")
+    angles: ClassVar[tuple[int, ...]] = (0, 1)
+
+    sigma: float = eqx.field(static=True, default=2.0)
+    unit: float = eqx.field(static=True, default=0.05)
+    horizon: float = eqx.field(static=True, default=10.0)
+    underactuated: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self) -> None:
+        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
+
+    @property
+    def control_high(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return (5.0,) if self.underactuated else (5.0, 5.0)
+
+    @property
+    def control_low(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return tuple(-high for high in self.control_high)
+
+    def drift(self, x: State, u: Control) -> State:
+        th1, th2, w1, w2 = x
+        torque2 = u[0]
+        torque1 = jnp.zeros_like(torque2) if self.underactuated else u[1]
+        coupling = MASS * LENGTH * CENTRE
+        d1 = MASS * CENTRE**2 + MASS * (LENGTH**2 + CENTRE**2 + 2 * LENGTH * CENTRE * jnp.cos(th2)) + 2 * INERTIA
+        d2 = MASS * (CENTRE**2 + LENGTH * CENTRE * jnp.cos(th2)) + INERTIA
+        phi2 = MASS * CENTRE * GRAVITY * jnp.cos(th1 + th2 - jnp.pi / 2)
+        phi1 = (
+            -coupling * w2**2 * jnp.sin(th2)
+            - 2 * coupling * w2 * w1 * jnp.sin(th2)
+            + (MASS * CENTRE + MASS * LENGTH) * GRAVITY * jnp.cos(th1 - jnp.pi / 2)
+            + phi2
+        )
+        # The joint-1 equation d1 w1' + d2 w2' + phi1 = torque1, solved with the book's joint-2 equation.
+        load1 = phi1 - torque1
+        net2 = torque2 + d2 / d1 * load1 - coupling * w1**2 * jnp.sin(th2) - phi2
+        acceleration2 = net2 / (MASS * CENTRE**2 + INERTIA - d2**2 / d1)
+        acceleration1 = -(d2 * acceleration2 + load1) / d1
+        return jnp.stack([w1, w2, acceleration1, acceleration2])
+
+    def diffusion(self, x: State, u: Control) -> State:
+        return constant_diffusion(self.sigma, self.unit, x)
+
+    def reward(self, x: State, u: Control) -> Scalar:
+        th1, th2, w1, w2 = x
+        across = LENGTH * jnp.sin(th1) + LENGTH * jnp.sin(th1 + th2)
+        up = -LENGTH * jnp.cos(th1) - LENGTH * jnp.cos(th1 + th2)
+        distance = across**2 + (up - 2 * LENGTH) ** 2
+        return jnp.exp(-distance - 0.01 * (w1**2 + w2**2)) - 1e-4 * jnp.sum(u**2)
+
+    def reset(self, key: PRNGKeyArray) -> State:
+        return jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1)

@@ -1,0 +1,96 @@
+"""A pole on a cart: balance it from upright, or swing it up from hanging. theta = 0 is upright."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+
+GRAVITY = 9.8
+CART_MASS = 1.0
+POLE_MASS = 0.1
+
+
+def cartpole_drift(x: State, force: Scalar, half_length: float) -> State:
+    """Gymnasium's CartPole-v1 equations of motion (after Florian, 2007)."""
+    _, v, theta, w = x
+    total = CART_MASS + POLE_MASS
+    moment = POLE_MASS * half_length
+    push = (force + moment * w**2 * jnp.sin(theta)) / total
+    inertia = half_length * (4.0 / 3.0 - POLE_MASS * jnp.cos(theta) ** 2 / total)
+    angular = (GRAVITY * jnp.sin(theta) - jnp.cos(theta) * push) / inertia
+    linear = push - moment * angular * jnp.cos(theta) / total
+    return jnp.stack([v, linear, w, angular])
+
+
+def tip_reward(x: State, u: Control, length: float) -> Scalar:
+    """exp(-(tip - upright tip at the centre)^2 - 0.01 (v^2 + w^2)) - 0.01 u^2."""
+    position, v, theta, w = x
+    across = position + length * jnp.sin(theta)
+    below = length * (1.0 - jnp.cos(theta))
+    return jnp.exp(-(across**2) - below**2 - 0.01 * (v**2 + w**2)) - 0.01 * u[0] ** 2
+
+
+class CartPole(Env):
+    """Balance: Gymnasium's CartPole-v1 (half-length 0.5) with force 10 u, abs(u) <= 1.
+
+    `bang_bang` applies the paper's fixed force: 10 in the direction of u.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("x", "v", "theta", "w")
+    angles: ClassVar[tuple[int, ...]] = (2,)
+
+    sigma: float = eqx.field(static=True, default=2.0)
+    unit: float = eqx.field(static=True, default=0.075)
+    horizon: float = eqx.field(static=True, default=10.0)
+    bang_bang: bool = eqx.field(static=True, default=False)
+    control_low: tuple[float, ...] = eqx.field(static=True, default=(-1.0,))
+    control_high: tuple[float, ...] = eqx.field(static=True, default=(1.0,))
+
+    def __check_init__(self) -> None:
+        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
+
+    def drift(self, x: State, u: Control) -> State:
+        push = jnp.where(u[0] >= 0, 1.0, -1.0) if self.bang_bang else u[0]
+        return cartpole_drift(x, 10.0 * push, half_length=0.5)
+
+    def diffusion(self, x: State, u: Control) -> State:
+        return constant_diffusion(self.sigma, self.unit, x)
+
+    def reward(self, x: State, u: Control) -> Scalar:
+        return tip_reward(x, u, length=1.0)
+
+    def reset(self, key: PRNGKeyArray) -> State:
+        return jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
+
+
+class CartPoleSwingUp(Env):
+    """Swing-up: the same equations with 1.0 in place of the half-length, force 3 u, abs(u) <= 3, from hanging."""
+
+    state_names: ClassVar[tuple[str, ...]] = ("x", "v", "theta", "w")
+    angles: ClassVar[tuple[int, ...]] = (2,)
+
+    sigma: float = eqx.field(static=True, default=2.0)
+    unit: float = eqx.field(static=True, default=0.04)
+    horizon: float = eqx.field(static=True, default=10.0)
+    control_low: tuple[float, ...] = eqx.field(static=True, default=(-3.0,))
+    control_high: tuple[float, ...] = eqx.field(static=True, default=(3.0,))
+
+    def __check_init__(self) -> None:
+        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
+
+    def drift(self, x: State, u: Control) -> State:
+        return cartpole_drift(x, 3.0 * u[0], half_length=1.0)
+
+    def diffusion(self, x: State, u: Control) -> State:
+        return constant_diffusion(self.sigma, self.unit, x)
+
+    def reward(self, x: State, u: Control) -> Scalar:
+        return tip_reward(x, u, length=1.0)
+
+    def reset(self, key: PRNGKeyArray) -> State:
+        hanging = jnp.asarray([0.0, 0.0, jnp.pi, 0.0])
+        return hanging + jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)

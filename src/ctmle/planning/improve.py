@@ -1,0 +1,181 @@
+"""The continuous-time actor-critic: better controls by differentiating returns through the believed SDE."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ctmle.dynamics.mlp import Mlp
+from ctmle.envs.base import Spec
+from ctmle.planning.policy import Feedback, init_feedback
+from ctmle.planning.rollout import Rollout, World, rollout
+from ctmle.planning.starts import Starts
+
+
+class Critic(eqx.Module):
+    """V(y): the discounted reward to come under the current policy."""
+
+    net: Mlp
+    spec: Spec
+
+    def __call__(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch"]:
+        return self.net(self.spec.observation.features(y))[..., 0]
+
+
+class ActorCritic(eqx.Module):
+    """Policy and critic with their optimisers, and the target critic that returns are bootstrapped from."""
+
+    feedback: Feedback
+    critic: Critic
+    target: Critic
+    actor_optimiser: Any
+    critic_optimiser: Any
+
+
+class Improve(eqx.Module):
+    """How to improve: numbers, fixed over a run. Times are in seconds."""
+
+    hidden: tuple[int, ...] = eqx.field(static=True)
+    updates: int = eqx.field(static=True)
+    horizon: float = eqx.field(static=True)
+    step: float = eqx.field(static=True)
+    discount_time: float = eqx.field(static=True)
+    particles: int = eqx.field(static=True)
+    actor_rate: float = eqx.field(static=True)
+    critic_rate: float = eqx.field(static=True)
+    critic_steps: int = eqx.field(static=True)
+    critic_batch: int = eqx.field(static=True)
+    target_every: int = eqx.field(static=True)
+    clip: float = eqx.field(static=True)
+
+    @property
+    def actor_optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.actor_rate))
+
+    @property
+    def critic_optimiser(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.critic_rate))
+
+    @property
+    def steps(self) -> int:
+        return max(1, round(self.horizon / self.step))
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> ActorCritic:
+        actor_key, critic_key = jax.random.split(key)
+        feedback = init_feedback(spec, actor_key, self.hidden)
+        critic = Critic(Mlp((spec.observation.feature_size, *self.hidden, 1), jnp.tanh, critic_key), spec)
+        return ActorCritic(
+            feedback=feedback,
+            critic=critic,
+            target=critic,
+            actor_optimiser=self.actor_optimiser.init(eqx.filter(feedback, eqx.is_array)),
+            critic_optimiser=self.critic_optimiser.init(eqx.filter(critic, eqx.is_array)),
+        )
+
+
+def returns_to_go(
+    rewards: Float[Array, "points *batch"], last_value: Float[Array, "*batch"], step: float, discount_time: float
+) -> Float[Array, "points *batch"]:
+    """Discounted integral of the reward from each point on, plus the discounted value at the end (n-step TD targets)."""
+    discount = jnp.exp(-step / discount_time)
+
+    def back(value: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        here, there = pair
+        value = 0.5 * step * (here + discount * there) + discount * value
+        return value, value
+
+    _, values = jax.lax.scan(back, last_value, (rewards[:-1], rewards[1:]), reverse=True)
+    return jnp.concatenate([values, last_value[None]])
+
+
+def improve_update(
+    improve: Improve,
+    spec: Spec,
+    world: World,
+    starts: Starts,
+    bootstrap: Float[Array, ""],
+    state: ActorCritic,
+    step: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[ActorCritic, dict[str, Array]]:
+    """One actor step through the SDE, then `critic_steps` critic steps on the points that it visited."""
+    start_key, noise_key, critic_key = jax.random.split(key, 3)
+    start = starts.sample(start_key, world.members, improve.particles // world.members)
+
+    def actor_loss(feedback: Feedback) -> tuple[Array, Rollout]:
+        path = rollout(world, spec, feedback, start, noise_key, steps=improve.steps, step=improve.step)
+        last = bootstrap * state.target(path.states[-1])
+        return -jnp.mean(returns_to_go(path.rewards, last, improve.step, improve.discount_time)[0]), path
+
+    (loss, path), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(state.feedback)
+    updates, actor_optimiser = improve.actor_optimiser.update(gradient, state.actor_optimiser)
+    feedback = eqx.apply_updates(state.feedback, updates)
+
+    points = path.states.reshape(-1, path.states.shape[-1])
+    targets = returns_to_go(path.rewards, state.target(path.states[-1]), improve.step, improve.discount_time)
+    critic, critic_optimiser, critic_loss = _fit_critic(
+        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), critic_key
+    )
+    refresh = (step + 1) % improve.target_every == 0
+    target = jax.tree.map(
+        lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
+    )
+    metrics = {
+        "actor_loss": loss,
+        "critic_loss": critic_loss,
+        "actor_gradient": optax.global_norm(gradient),
+        "rollout_reward": jnp.mean(path.rewards),
+    }
+    return ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser), metrics
+
+
+def _fit_critic(
+    improve: Improve, critic: Critic, optimiser: Any, points: Array, targets: Array, key: PRNGKeyArray
+) -> tuple[Critic, Any, Array]:
+    """Mean-squared temporal-difference error on minibatches of visited points."""
+    count = min(improve.critic_batch, points.shape[0])
+    arrays, static = eqx.partition(critic, eqx.is_array)
+
+    def body(carry: tuple[Any, Any], key: PRNGKeyArray) -> tuple[tuple[Any, Any], Array]:
+        arrays, optimiser = carry
+        chosen = jax.random.randint(key, (count,), 0, points.shape[0])
+
+        def loss(arrays: Any) -> Array:
+            return jnp.mean((eqx.combine(arrays, static)(points[chosen]) - targets[chosen]) ** 2)
+
+        value, gradient = jax.value_and_grad(loss)(arrays)
+        updates, optimiser = improve.critic_optimiser.update(gradient, optimiser)
+        return (eqx.apply_updates(arrays, updates), optimiser), value
+
+    (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), jax.random.split(key, improve.critic_steps))
+    return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
+
+
+@eqx.filter_jit
+def improve_updates(
+    improve: Improve,
+    spec: Spec,
+    world: World,
+    starts: Starts,
+    bootstrap: Float[Array, ""],
+    state: ActorCritic,
+    first: Int[Array, ""],
+    count: int,
+    key: PRNGKeyArray,
+) -> tuple[ActorCritic, dict[str, Array]]:
+    """Updates `first` to `first + count - 1` of a phase in one compiled scan; metrics are their means."""
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def body(arrays: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array]]:
+        state = eqx.combine(arrays, static)
+        state, metrics = improve_update(
+            improve, spec, world, starts, bootstrap, state, step, jax.random.fold_in(key, step)
+        )
+        return eqx.filter(state, eqx.is_array), metrics
+
+    arrays, metrics = jax.lax.scan(body, arrays, first + jnp.arange(count))
+    return eqx.combine(arrays, static), jax.tree.map(jnp.mean, metrics)
