@@ -1,0 +1,50 @@
+"""ctmle: continuous-time reinforcement learning from looks that cost something.
+
+    from ctmle import agents, envs, schedules, simulate
+
+Everything is loaded on first use, so that `import ctmle` and the command line's help are quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage
+    from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+    from ctmle.data import simulate
+    from ctmle.experiments import evaluate
+
+__version__ = "0.1.0"
+
+_ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "schedules", "storage")
+_NAMES = {
+    "CTMLEConfig": "ctmle.config",
+    "EvaluationConfig": "ctmle.config",
+    "TrainConfig": "ctmle.config",
+    "evaluate": "ctmle.experiments",
+    "simulate": "ctmle.data",
+}
+
+__all__ = [
+    "CTMLEConfig",
+    "EvaluationConfig",
+    "TrainConfig",
+    "agents",
+    "data",
+    "dynamics",
+    "envs",
+    "evaluate",
+    "experiments",
+    "planning",
+    "schedules",
+    "simulate",
+    "storage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"ctmle.{name}")
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    raise AttributeError(f"module 'ctmle' has no attribute '{name}'")

@@ -11,15 +11,17 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.config import CTMLEConfig
 from ctmle.data.dataset import Dataset
 from ctmle.data.trajectory import Trajectory
+from ctmle.dynamics.fit import METRICS as FIT_METRICS
 from ctmle.dynamics.fit import Belief, Fit, fit_updates
-from ctmle.dynamics.model import init_ensemble
+from ctmle.dynamics.model import fit_scales, init_ensemble
 from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
 from ctmle.dynamics.transition import TransitionLaw
 from ctmle.envs.base import Spec
+from ctmle.planning.improve import METRICS as IMPROVE_METRICS
 from ctmle.planning.improve import ActorCritic, Improve, improve_updates
 from ctmle.planning.optimism import CriticAdvantage, planning_share
-from ctmle.planning.policy import Policy, random_signal, silent_signal
-from ctmle.planning.rollout import LearnedWorld
+from ctmle.planning.policy import Feedback, Policy, random_signal, silent_signal
+from ctmle.planning.rollout import LearnedWorld, World
 from ctmle.planning.starts import Starts
 from ctmle.schedules.base import Looks, Schedule
 
@@ -50,7 +52,7 @@ class CTMLEState(eqx.Module):
 
     spec: Spec
     key: PRNGKeyArray
-    data: Dataset | None
+    data: Dataset
     belief: Belief
     actor_critic: ActorCritic
     phase: Int[Array, ""]
@@ -61,8 +63,10 @@ class CTMLEState(eqx.Module):
 class CTMLE:
     """Fit drift and diffusion to every look so far, leaning towards good news; plan in that belief; act; look again."""
 
-    def __init__(self, config: CTMLEConfig | None = None):
+    def __init__(self, config: CTMLEConfig | None = None, known_world: World | None = None):
+        """With a `known_world` there is nothing to fit: the oracle, whose policy is improved in the true SDE."""
         self.config = config or CTMLEConfig()
+        self.known_world = known_world
 
     def init(self, spec: Spec, key: PRNGKeyArray) -> CTMLEState:
         c = self.config
@@ -74,19 +78,20 @@ class CTMLE:
             diffusion=c.diffusion,
             floor=c.diffusion_floor,
         )
+        actor_critic = self._improve().init(spec, jax.random.fold_in(key, Stream.ACTOR_CRITIC))
         return CTMLEState(
             spec=spec,
             key=key,
-            data=None,
+            data=self._no_data(spec, feedback=actor_critic.feedback),
             belief=self._fit(segments=1).init(ensemble),
-            actor_critic=self._improve().init(spec, jax.random.fold_in(key, Stream.ACTOR_CRITIC)),
+            actor_critic=actor_critic,
             phase=jnp.asarray(Phase.ACT),
             step=jnp.asarray(0),
-            metrics={},
+            metrics={name: jnp.zeros(()) for name in (*FIT_METRICS, *IMPROVE_METRICS)},
         )
 
     def trajectories(self, state: CTMLEState) -> int:
-        return 0 if state.data is None else int(state.data.count)
+        return int(state.data.count)
 
     def episode(self, state: CTMLEState) -> int:
         """The number n of the episode that the agent works on; 0 while it still gathers its initial data."""
@@ -119,18 +124,32 @@ class CTMLE:
 
     def observe(self, state: CTMLEState, trajectory: Trajectory) -> CTMLEState:
         """Write down what was seen; a finished episode leads to the next fit."""
-        data = state.data if state.data is not None else Dataset.empty(trajectory, self._capacity())
         before = self.episode(state)
-        state = eqx.tree_at(lambda s: s.data, state, data.add(trajectory), is_leaf=lambda leaf: leaf is None)
-        phase = Phase.DYNAMICS if self.episode(state) > before else Phase.ACT
+        state = eqx.tree_at(lambda s: s.data, state, state.data.add(trajectory))
+        first = Phase.DYNAMICS if self.known_world is None else Phase.POLICY
+        phase = first if self.episode(state) > before else Phase.ACT
+        if before == 0 and self.episode(state) == 1:
+            ensemble = fit_scales(state.belief.ensemble, state.spec, state.data)
+            state = eqx.tree_at(lambda s: s.belief.ensemble, state, ensemble)
         return eqx.tree_at(lambda s: (s.phase, s.step), state, (jnp.asarray(phase), jnp.asarray(0)))
 
     def policy(self, state: CTMLEState) -> Policy:
         """The current policy, without exploration."""
         return Policy(state.actor_critic.feedback, silent_signal(state.spec, WAVES), jnp.ones(()))
 
-    def _capacity(self) -> int:
-        return self.config.initial_trajectories + 32 * self.config.trajectories_per_episode
+    def world(self, state: CTMLEState) -> World:
+        """The SDE that the policy is improved in."""
+        return LearnedWorld(state.belief.ensemble) if self.known_world is None else self.known_world
+
+    def _no_data(self, spec: Spec, feedback: Feedback) -> Dataset:
+        capacity = self.config.initial_trajectories + 32 * self.config.trajectories_per_episode
+        like = Trajectory(
+            times=jnp.zeros(1),
+            states=jnp.zeros((1, spec.observation.size)),
+            controls=jnp.zeros((1, spec.control_size)),
+            policy=Policy(feedback, silent_signal(spec, WAVES), jnp.zeros(())),
+        )
+        return Dataset.empty(like, capacity)
 
     def _advance_dynamics(self, state: CTMLEState, schedule: Schedule) -> CTMLEState:
         c, episode = self.config, self.episode(state)
@@ -158,7 +177,7 @@ class CTMLE:
         actor_critic, metrics = improve_updates(
             self._improve(),
             state.spec,
-            LearnedWorld(state.belief.ensemble),
+            self.world(state),
             starts,
             jnp.asarray(bootstrap),
             state.actor_critic,
@@ -169,9 +188,7 @@ class CTMLE:
         state = eqx.tree_at(lambda s: s.actor_critic, state, actor_critic)
         return self._moved(state, metrics, count, c.policy_updates, Phase.ACT)
 
-    def _moved(
-        self, state: CTMLEState, metrics: dict[str, Array], count: int, total: int, then: Phase
-    ) -> CTMLEState:
+    def _moved(self, state: CTMLEState, metrics: dict[str, Array], count: int, total: int, then: Phase) -> CTMLEState:
         step = int(state.step) + count
         phase, step = (then, 0) if step >= total else (Phase(int(state.phase)), step)
         return eqx.tree_at(
@@ -210,6 +227,7 @@ class CTMLE:
             discount_time=c.discount_time,
             particles=c.particles,
             actor_rate=c.policy_rate,
+            final_rate=c.policy_final_rate,
             critic_rate=c.critic_rate,
             critic_steps=c.critic_steps,
             critic_batch=c.critic_batch,

@@ -5,13 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
 
 
 class Dataset(eqx.Module):
-    """Trajectories with their own times and their own policies. Rows from `count` on, and looks past `lengths`, are padding."""
+    """Trajectories with their own times and policies. Rows from `count` on, and looks past `lengths`, are padding."""
 
     times: Float[Array, "capacity looks"]
     states: Float[Array, "capacity looks observed"]
@@ -43,14 +43,19 @@ class Dataset(eqx.Module):
         return self.times.shape[0]
 
     @property
+    def real(self) -> Bool[Array, "capacity looks"]:
+        """Which looks are looks, and not padding. (The length of an unused row is 0.)"""
+        return jnp.arange(self.times.shape[1]) < self.lengths[:, None]
+
+    @property
     def looks(self) -> Int[Array, ""]:
         """How many looks were spent in all."""
         return jnp.sum(self.lengths)
 
     def add(self, trajectory: Trajectory) -> "Dataset":
         """A dataset with one more trajectory; grows (and so compiles anew) only when its capacity is spent."""
-        self._check(trajectory)
-        data = self
+        data = Dataset.empty(trajectory, self.capacity) if int(self.count) == 0 else self
+        data._check(trajectory)
         if int(data.count) == data.capacity:
             data = data._padded(2 * data.capacity, data.times.shape[1])
         if trajectory.looks > data.times.shape[1]:
@@ -141,8 +146,7 @@ def sample_transitions(
     stride = 2 if data.random else 1
     rows = jax.random.randint(row_key, (subsequences,), 0, data.count)
     gaps = (data.lengths[rows] - 1) // stride
-    span = jnp.maximum(gaps - length, 0) + 1
-    starts = jnp.floor(jax.random.uniform(start_key, (subsequences,)) * span).astype(int)
+    starts = jax.random.randint(start_key, (subsequences,), 0, jnp.maximum(gaps - length, 0) + 1)
     grid = stride * (starts[:, None] + jnp.arange(length))
     if not data.random:
         before, after = grid, grid + 1

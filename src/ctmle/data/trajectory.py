@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
@@ -19,9 +19,9 @@ class Trajectory(eqx.Module):
     `random` says that grid looks and random looks alternate (see `Looks`).
     """
 
-    times: Float[Array, " looks"]
-    states: Float[Array, "looks observed"]
-    controls: Float[Array, "looks control"]
+    times: Float[Array, "*batch looks"]
+    states: Float[Array, "*batch looks observed"]
+    controls: Float[Array, "*batch looks control"]
     policy: Any = None
     random: bool = eqx.field(static=True, default=False)
 
@@ -53,7 +53,7 @@ def simulate_many(
     env: Env,
     policy: Any,
     times: Looks,
-    keys: PRNGKeyArray,
+    keys: Key[Array, " trajectories"],
     *,
     step: float = 0.01,
     observation: ObservationKind = "angles",
@@ -87,14 +87,14 @@ def _simulate(
 
     def to_next_look(x: Array, interval: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         t, gap, interval_key = interval
-        substeps = jnp.maximum(jnp.ceil(gap / step - 1e-4), 1).astype(int)
+        substeps = jnp.maximum(jnp.ceil(gap / step - 1e-4), 1)
         dt = gap / substeps
 
         def substep(i: Array, x: Array) -> Array:
             dw = jnp.sqrt(dt) * jax.random.normal(jax.random.fold_in(interval_key, i), x.shape)
-            return sde_step(drift, diffusion, t + i * dt, x, dt, dw)
+            return sde_step(drift, diffusion, t + i.astype(dt.dtype) * dt, x, dt, dw)
 
-        x = jax.lax.fori_loop(0, substeps, substep, x)
+        x = jax.lax.fori_loop(0, substeps.astype(jnp.int32), substep, x)
         return x, x
 
     gaps = jnp.diff(looks.times)
@@ -112,7 +112,12 @@ def _simulate(
 
 @eqx.filter_jit
 def _simulate_many(
-    env: Env, policy: Any, looks: Looks, keys: PRNGKeyArray, step: float, observation: ObservationKind
+    env: Env,
+    policy: Any,
+    looks: Looks,
+    keys: Key[Array, " trajectories"],
+    step: float,
+    observation: ObservationKind,
 ) -> Trajectory:
     def one(key: PRNGKeyArray) -> Trajectory:
         trajectory = _simulate(env, policy, looks, key, None, step, observation)

@@ -1,0 +1,32 @@
+"""What we believe: learned SDEs, their transition laws, and how they are fitted."""
+
+from ctmle.dynamics.fit import Belief, Fit, fit_updates
+from ctmle.dynamics.gaussian import Gaussian
+from ctmle.dynamics.mlp import Mlp
+from ctmle.dynamics.model import SDE, Dynamics, init_dynamics, init_ensemble
+from ctmle.dynamics.objectives import (
+    NegativeLogLikelihood,
+    Objective,
+    SlicedScoreMatching,
+    gaussian_score_matching,
+    sliced_score_matching,
+)
+from ctmle.dynamics.transition import TransitionLaw
+
+__all__ = [
+    "SDE",
+    "Belief",
+    "Dynamics",
+    "Fit",
+    "Gaussian",
+    "Mlp",
+    "NegativeLogLikelihood",
+    "Objective",
+    "SlicedScoreMatching",
+    "TransitionLaw",
+    "fit_updates",
+    "gaussian_score_matching",
+    "init_dynamics",
+    "init_ensemble",
+    "sliced_score_matching",
+]

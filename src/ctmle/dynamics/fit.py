@@ -1,5 +1,6 @@
 """Fitting what we believe to all that we saw, leaning towards good news (steps 1 to 4 of "Implementation Details")."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from ctmle.envs.base import Spec
 
 ControlKind = Literal["closed-loop", "hold"]
 Advantage = Callable[[Transitions], Float[Array, "groups samples"]]
+
+METRICS: tuple[str, ...] = ("dynamics_loss", "planning_loss", "optimism_weight")
 
 SCALE_MEMORY = 0.95
 """Decay of the running scales that kappa_n is the ratio of."""
@@ -43,7 +46,7 @@ class Fit(eqx.Module):
 
     def init(self, ensemble: Dynamics) -> "Belief":
         zero = jnp.zeros(())
-        return Belief(ensemble, self.optimiser.init(eqx.filter(ensemble, eqx.is_array)), zero, zero, zero)
+        return Belief(ensemble, self.optimiser.init(eqx.filter(ensemble, eqx.is_array)), zero, zero)
 
 
 class Belief(eqx.Module):
@@ -53,7 +56,6 @@ class Belief(eqx.Module):
     optimiser: Any
     fit_scale: Float[Array, ""]
     planning_scale: Float[Array, ""]
-    optimism_weight: Float[Array, ""]
 
 
 def sample_losses(
@@ -91,9 +93,7 @@ def fit_update(
     the running scales of the two, so that the ratio stays put while the losses move.
     """
     batch_key, objective_key = jax.random.split(key)
-    batch = sample_transitions(
-        data, batch_key, subsequences=fit.subsequences, length=fit.length, chained=fit.chained
-    )
+    batch = sample_transitions(data, batch_key, subsequences=fit.subsequences, length=fit.length, chained=fit.chained)
     bonus = jnp.zeros(batch.gap.shape) if advantage is None else jax.lax.stop_gradient(advantage(batch))
     known = belief.planning_scale > 0
     weight = jnp.where(known, optimism * belief.fit_scale / jnp.where(known, belief.planning_scale, 1.0), 0.0)
@@ -106,10 +106,14 @@ def fit_update(
 
     (_, (fitting, planning, planning_size)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(belief.ensemble)
     updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(belief.ensemble, eqx.is_array))
-    progress = step / fit.updates
-    rate = fit.learning_rate * (fit.final_rate + (1 - fit.final_rate) * 0.5 * (1 + jnp.cos(jnp.pi * progress)))
+    rate = fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
     updates = jax.tree.map(lambda leaf: rate * leaf, updates)
-    updates = eqx.tree_at(lambda d: d.log_scale, updates, fit.diffusion_rate * updates.log_scale)
+    updates = dataclasses.replace(
+        updates,
+        log_scale=fit.diffusion_rate * updates.log_scale,
+        input_scale=jnp.zeros_like(updates.input_scale),
+        drift_scale=jnp.zeros_like(updates.drift_scale),
+    )
 
     def running(old: Array, new: Array) -> Array:
         return jnp.where(old > 0, SCALE_MEMORY * old + (1 - SCALE_MEMORY) * new, new)
@@ -119,9 +123,13 @@ def fit_update(
         optimiser=optimiser,
         fit_scale=running(belief.fit_scale, jnp.abs(fitting)),
         planning_scale=running(belief.planning_scale, planning_size),
-        optimism_weight=weight,
     )
-    return belief, {"dynamics_loss": fitting, "planning_loss": -planning, "optimism_weight": weight}
+    return belief, dict(zip(METRICS, (fitting, -planning, weight), strict=True))
+
+
+def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:
+    """From 1 to `final` as progress goes from 0 to 1: a phase starts bold and ends settled."""
+    return final + (1 - final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
 
 
 @eqx.filter_jit
@@ -141,9 +149,7 @@ def fit_updates(
 
     def body(arrays: Belief, step: Array) -> tuple[Belief, dict[str, Array]]:
         belief = eqx.combine(arrays, static)
-        belief, metrics = fit_update(
-            fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step)
-        )
+        belief, metrics = fit_update(fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step))
         return eqx.filter(belief, eqx.is_array), metrics
 
     arrays, metrics = jax.lax.scan(body, arrays, first + jnp.arange(count))

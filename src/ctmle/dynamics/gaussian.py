@@ -54,7 +54,9 @@ def cholesky(matrix: Float[Array, "*batch size size"]) -> Float[Array, "*batch s
     return jnp.stack([jnp.stack(row, axis=-1) for row in lower], axis=-2)
 
 
-def solve_lower(factor: Float[Array, "*batch size size"], b: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+def solve_lower(
+    factor: Float[Array, "*batch size size"], b: Float[Array, "*batch size"]
+) -> Float[Array, "*batch size"]:
     """factor^-1 b by forward substitution."""
     if b.shape[-1] > UNROLLED_UP_TO:
         return jax.scipy.linalg.solve_triangular(factor, b[..., None], lower=True)[..., 0]
@@ -65,7 +67,9 @@ def solve_lower(factor: Float[Array, "*batch size size"], b: Float[Array, "*batc
     return jnp.stack(solution, axis=-1)
 
 
-def solve_upper(factor: Float[Array, "*batch size size"], b: Float[Array, "*batch size"]) -> Float[Array, "*batch size"]:
+def solve_upper(
+    factor: Float[Array, "*batch size size"], b: Float[Array, "*batch size"]
+) -> Float[Array, "*batch size"]:
     """factor^-T b by backward substitution."""
     reversed_factor = jnp.swapaxes(factor, -1, -2)[..., ::-1, ::-1]
     return solve_lower(reversed_factor, b[..., ::-1])[..., ::-1]

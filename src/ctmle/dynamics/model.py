@@ -1,13 +1,15 @@
 """What we believe: drift and diffusion networks, and an ensemble of them."""
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ctmle.data.dataset import Dataset
 from ctmle.dynamics.mlp import Mlp
 from ctmle.envs.base import Spec
 from ctmle.envs.observation import Observation
@@ -15,16 +17,30 @@ from ctmle.envs.observation import Observation
 Observed = Float[Array, "*batch observed"]
 Controls = Float[Array, "*batch control"]
 
+SHORTEST_GAP = 1e-3
+"""Seconds. Gaps are not taken to be shorter than this: a random look can land on a grid look."""
+
 DiffusionKind = Literal["constant", "state"]
+
+
+@runtime_checkable
+class SDE(Protocol):
+    """Anything with a drift and a diagonal diffusion over batches of observed states and controls."""
+
+    def drift(self, y: Observed, u: Controls) -> Observed: ...
+    def diffusion(self, y: Observed, u: Controls) -> Observed: ...
 
 
 class Dynamics(eqx.Module):
     """One believed SDE  dy = f(y, u) dt + g(y, u) dW  with diagonal g, for any leading batch axes.
 
     g = floor + exp(log_scale + shape(y, u)): a base level per coordinate, which moves at its own learning rate, times
-    a bounded state-dependent factor (absent when the diffusion is constant).
+    a bounded state-dependent factor (absent when the diffusion is constant). The networks see inputs and give drifts in
+    units in which the first data has size 1 (`fit_scales`); these scales are measured, not trained.
     """
 
+    input_scale: Float[Array, " inputs"]
+    drift_scale: Float[Array, " observed"]
     drift_net: Mlp
     log_scale: Float[Array, " observed"]
     shape_net: Mlp | None
@@ -32,16 +48,16 @@ class Dynamics(eqx.Module):
     floor: float = eqx.field(static=True)
 
     def drift(self, y: Observed, u: Controls) -> Observed:
-        return self.drift_net(self._inputs(y, u))
+        return self.drift_scale * self.drift_net(self._inputs(y, u))
 
     def diffusion(self, y: Observed, u: Controls) -> Observed:
         log_scale = jnp.broadcast_to(self.log_scale, y.shape)
         if self.shape_net is not None:
-            log_scale = log_scale + jnp.tanh(self.shape_net(self._inputs(y, u)))
+            log_scale = log_scale + 2.0 * jnp.tanh(self.shape_net(self._inputs(y, u)))
         return self.floor + jnp.exp(log_scale)
 
     def _inputs(self, y: Observed, u: Controls) -> Array:
-        return jnp.concatenate([self.observation.features(y), u], axis=-1)
+        return jnp.concatenate([self.observation.features(y), u], axis=-1) / self.input_scale
 
 
 def init_dynamics(
@@ -61,11 +77,35 @@ def init_dynamics(
         shape_net = Mlp((inputs, 64, observation.size), jnp.tanh, shape_key)
         shape_net = eqx.tree_at(lambda net: net.weights[-1], shape_net, jnp.zeros_like(shape_net.weights[-1]))
     return Dynamics(
+        input_scale=jnp.ones(inputs),
+        drift_scale=jnp.ones(observation.size),
         drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, drift_key),
         log_scale=jnp.full(observation.size, jnp.log(start_scale)),
         shape_net=shape_net,
         observation=observation,
         floor=floor,
+    )
+
+
+def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
+    """Measure the sizes of inputs and of slopes between looks in `data`, for the networks to work in."""
+    real = data.real
+    inputs = jnp.concatenate([spec.observation.features(data.states), data.controls], axis=-1)
+    gaps = jnp.maximum(jnp.diff(data.times, axis=1), SHORTEST_GAP)[..., None]
+    slopes = spec.observation.residual(data.states[:, 1:], data.states[:, :-1]) / gaps
+
+    def size(values: Array, weights: Array) -> Array:
+        """Root mean square, weighted."""
+        return jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights))
+
+    input_scale = jnp.maximum(size(inputs, real[..., None]), 1e-3)
+    # A slope over a short gap is mostly noise: it counts by the gap's length.
+    drift_scale = jnp.maximum(size(slopes, jnp.where(real[:, 1:, None], gaps, 0.0)), 1e-3)
+    members = ensemble.log_scale.shape[0]
+    return dataclasses.replace(
+        ensemble,
+        input_scale=jnp.broadcast_to(input_scale, (members, *input_scale.shape)),
+        drift_scale=jnp.broadcast_to(drift_scale, (members, *drift_scale.shape)),
     )
 
 

@@ -1,7 +1,7 @@
 """The transition law p(. | u, y, gap) of a believed SDE, as a Gaussian."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import diffrax
 import equinox as eqx
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ctmle.dynamics.gaussian import Gaussian, cholesky
-from ctmle.dynamics.model import Dynamics
+from ctmle.dynamics.model import SDE, SHORTEST_GAP
 
 Times = Float[Array, "*batch samples"]
 Points = Float[Array, "*batch samples observed"]
@@ -18,9 +18,6 @@ ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 
 SolverKind = Literal["rk4", "dopri5"]
 CovarianceKind = Literal["moments", "euler"]
-
-SHORTEST_GAP = 1e-3
-"""Seconds. A gap is not taken to be shorter than this in a covariance: a random look can land on a grid look."""
 
 
 class TransitionLaw(eqx.Module):
@@ -35,7 +32,7 @@ class TransitionLaw(eqx.Module):
     solver: SolverKind = eqx.field(static=True, default="rk4")
     covariance: CovarianceKind = eqx.field(static=True, default="moments")
 
-    def __call__(self, dynamics: Dynamics, control: ControlLaw, t: Times, y: Points, gap: Times) -> Gaussian:
+    def __call__(self, dynamics: SDE, control: ControlLaw, t: Times, y: Points, gap: Times) -> Gaussian:
         def drift(t: Times, y: Points) -> Points:
             return dynamics.drift(y, control(t, y))
 
@@ -53,7 +50,7 @@ class TransitionLaw(eqx.Module):
             return _spread(drift, start, here, there, lasting / self.segments, g, covariance), None
 
         nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
-        covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments), path[:-1], path[1:]))
+        covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
         return Gaussian(path[-1], cholesky(covariance))
 
 
@@ -71,14 +68,14 @@ def _rk4_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -
         y = y + dy / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         return y, y
 
-    _, later = jax.lax.scan(segment, y, jnp.arange(segments))
+    _, later = jax.lax.scan(segment, y, jnp.arange(segments, dtype=y.dtype))
     return jnp.concatenate([y[None], later])
 
 
 def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
     """The same by diffrax, all gaps stretched to one unit interval so that they share their steps."""
 
-    def field(s: Array, y: Points, args: None) -> Points:
+    def field(s: Any, y: Points, args: Any) -> Points:
         return gap[..., None] * drift(t + s * gap, y)
 
     solution = diffrax.diffeqsolve(

@@ -1,7 +1,5 @@
 """Acrobot: two links in a chain; th1 = 0 is hanging, the goal is the tip straight up."""
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,8 +21,8 @@ class Acrobot(Env):
     `underactuated` leaves the torque on joint 2 only.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("th1", "th2", "w1", "w2")
-    angles: ClassVar[tuple[int, ...]] = (0, 1)
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("th1", "th2", "w1", "w2"))
+    angles: tuple[int, ...] = eqx.field(static=True, default=(0, 1))
 
     sigma: float = eqx.field(static=True, default=2.0)
     unit: float = eqx.field(static=True, default=0.05)

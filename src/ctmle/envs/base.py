@@ -54,8 +54,8 @@ class Env(eqx.Module):
     `control_high` bound the control, `horizon` is T in seconds. `check_env` says what is wrong with a subclass.
     """
 
-    state_names: eqx.AbstractClassVar[tuple[str, ...]]
-    angles: eqx.AbstractClassVar[tuple[int, ...]]
+    state_names: eqx.AbstractVar[tuple[str, ...]]
+    angles: eqx.AbstractVar[tuple[int, ...]]
     control_low: eqx.AbstractVar[tuple[float, ...]]
     control_high: eqx.AbstractVar[tuple[float, ...]]
     horizon: eqx.AbstractVar[float]

@@ -1,7 +1,5 @@
 """A pole on a cart: balance it from upright, or swing it up from hanging. theta = 0 is upright."""
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -40,8 +38,8 @@ class CartPole(Env):
     `bang_bang` applies the paper's fixed force: 10 in the direction of u.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("x", "v", "theta", "w")
-    angles: ClassVar[tuple[int, ...]] = (2,)
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
+    angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
 
     sigma: float = eqx.field(static=True, default=2.0)
     unit: float = eqx.field(static=True, default=0.075)
@@ -70,8 +68,8 @@ class CartPole(Env):
 class CartPoleSwingUp(Env):
     """Swing-up: the same equations with 1.0 in place of the half-length, force 3 u, abs(u) <= 3, from hanging."""
 
-    state_names: ClassVar[tuple[str, ...]] = ("x", "v", "theta", "w")
-    angles: ClassVar[tuple[int, ...]] = (2,)
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
+    angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
 
     sigma: float = eqx.field(static=True, default=2.0)
     unit: float = eqx.field(static=True, default=0.04)

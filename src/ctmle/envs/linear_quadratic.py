@@ -1,7 +1,5 @@
 """A linear system with a quadratic reward: small, and its optimum is known in closed form."""
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
@@ -15,8 +13,8 @@ class LinearQuadratic(Env):
     Over a long horizon the best policy is u = -k x with k = a + sqrt(a^2 + 1/c).
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("x",)
-    angles: ClassVar[tuple[int, ...]] = ()
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("x",))
+    angles: tuple[int, ...] = eqx.field(static=True, default=())
 
     sigma: float = eqx.field(static=True, default=1.0)
     unit: float = eqx.field(static=True, default=0.1)

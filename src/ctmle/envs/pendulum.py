@@ -1,6 +1,6 @@
 """Pendulum swing-up: theta = 0 is upright, one torque at the pivot."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
@@ -13,9 +13,8 @@ from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon
 class Pendulum(Env):
     """Gymnasium's Pendulum-v1 (g = 10, m = l = 1) as an SDE:  w' = 15 sin(theta) + 3 u,  abs(u) <= 2."""
 
-    state_names: ClassVar[tuple[str, ...]] = ("theta", "w")
-    angles: ClassVar[tuple[int, ...]] = (0,)
-
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("theta", "w"))
+    angles: tuple[int, ...] = eqx.field(static=True, default=(0,))
     sigma: float = eqx.field(static=True, default=2.0)
     unit: float = eqx.field(static=True, default=0.1)
     horizon: float = eqx.field(static=True, default=10.0)

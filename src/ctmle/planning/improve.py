@@ -1,6 +1,5 @@
 """The continuous-time actor-critic: better controls by differentiating returns through the believed SDE."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,11 +8,18 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ctmle.dynamics.fit import cosine_decay
 from ctmle.dynamics.mlp import Mlp
 from ctmle.envs.base import Spec
 from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, World, rollout
 from ctmle.planning.starts import Starts
+
+METRICS: tuple[str, ...] = ("actor_loss", "critic_loss", "actor_gradient", "rollout_reward")
+
+
+SATURATION_COST = 0.01
+"""Small beside any reward worth having; enough to keep a policy alive where the reward is flat."""
 
 
 class Critic(eqx.Module):
@@ -46,6 +52,7 @@ class Improve(eqx.Module):
     discount_time: float = eqx.field(static=True)
     particles: int = eqx.field(static=True)
     actor_rate: float = eqx.field(static=True)
+    final_rate: float = eqx.field(static=True)
     critic_rate: float = eqx.field(static=True)
     critic_steps: int = eqx.field(static=True)
     critic_batch: int = eqx.field(static=True)
@@ -54,7 +61,7 @@ class Improve(eqx.Module):
 
     @property
     def actor_optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.actor_rate))
+        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(1.0))
 
     @property
     def critic_optimiser(self) -> optax.GradientTransformation:
@@ -77,10 +84,15 @@ class Improve(eqx.Module):
         )
 
 
+def saturation(raw: Float[Array, "..."]) -> Float[Array, ""]:
+    """How far tanh outputs are beyond 0.995 of their range, where they have no gradient to come back by."""
+    return jnp.mean(jax.nn.relu(jnp.abs(raw) - 3.0) ** 2)
+
+
 def returns_to_go(
     rewards: Float[Array, "points *batch"], last_value: Float[Array, "*batch"], step: float, discount_time: float
 ) -> Float[Array, "points *batch"]:
-    """Discounted integral of the reward from each point on, plus the discounted value at the end (n-step TD targets)."""
+    """Discounted reward from each point on, plus the discounted value at the end: n-step TD targets."""
     discount = jnp.exp(-step / discount_time)
 
     def back(value: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -109,11 +121,13 @@ def improve_update(
     def actor_loss(feedback: Feedback) -> tuple[Array, Rollout]:
         path = rollout(world, spec, feedback, start, noise_key, steps=improve.steps, step=improve.step)
         last = bootstrap * state.target(path.states[-1])
-        return -jnp.mean(returns_to_go(path.rewards, last, improve.step, improve.discount_time)[0]), path
+        gained = jnp.mean(returns_to_go(path.rewards, last, improve.step, improve.discount_time)[0])
+        return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 
     (loss, path), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(state.feedback)
     updates, actor_optimiser = improve.actor_optimiser.update(gradient, state.actor_optimiser)
-    feedback = eqx.apply_updates(state.feedback, updates)
+    rate = improve.actor_rate * cosine_decay(step / improve.updates, improve.final_rate)
+    feedback = eqx.apply_updates(state.feedback, jax.tree.map(lambda leaf: rate * leaf, updates))
 
     points = path.states.reshape(-1, path.states.shape[-1])
     targets = returns_to_go(path.rewards, state.target(path.states[-1]), improve.step, improve.discount_time)
@@ -124,12 +138,8 @@ def improve_update(
     target = jax.tree.map(
         lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
     )
-    metrics = {
-        "actor_loss": loss,
-        "critic_loss": critic_loss,
-        "actor_gradient": optax.global_norm(gradient),
-        "rollout_reward": jnp.mean(path.rewards),
-    }
+    measured = (loss, critic_loss, optax.global_norm(gradient), jnp.mean(path.rewards))
+    metrics = dict(zip(METRICS, measured, strict=True))
     return ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser), metrics
 
 

@@ -20,7 +20,11 @@ class Feedback(eqx.Module):
     def __call__(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
         low = jnp.asarray(self.spec.control_low, y.dtype)
         high = jnp.asarray(self.spec.control_high, y.dtype)
-        return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(self.net(self.spec.observation.features(y)))
+        return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(self.raw(y))
+
+    def raw(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
+        """What goes into the tanh."""
+        return self.net(self.spec.observation.features(y))
 
 
 class Signal(eqx.Module):
@@ -43,9 +47,7 @@ class Policy(eqx.Module):
     signal: Signal
     gain: Float[Array, ""]
 
-    def __call__(
-        self, t: Float[Array, "*batch"], y: Float[Array, "*batch observed"]
-    ) -> Float[Array, "*batch control"]:
+    def __call__(self, t: Float[Array, "*batch"], y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
         spec = self.feedback.spec
         return spec.clip(self.gain * self.feedback(y) + self.signal(jnp.asarray(t)))
 

@@ -1,13 +1,13 @@
 """Running a policy inside a believed SDE."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.dynamics.model import Dynamics
+from ctmle.dynamics.model import SDE, Dynamics
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.sde import sde_step
 from ctmle.planning.policy import Feedback
@@ -16,13 +16,12 @@ Particles = Float[Array, "members particles observed"]
 ParticleControls = Float[Array, "members particles control"]
 
 
-class World(Protocol):
+@runtime_checkable
+class World(SDE, Protocol):
     """An SDE over particles that are spread over members: what a policy is improved in."""
 
     @property
     def members(self) -> int: ...
-    def drift(self, y: Particles, u: ParticleControls) -> Particles: ...
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles: ...
 
 
 class LearnedWorld(eqx.Module):

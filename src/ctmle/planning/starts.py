@@ -28,17 +28,16 @@ class Starts(eqx.Module):
         x = spec.observation.decode(data.states)
         is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
         x = jnp.where(is_angle, wrap_angle(x), x)
-        rows = jnp.arange(data.capacity)[:, None] < data.count
-        seen = (rows & (jnp.arange(x.shape[1]) < data.lengths[:, None]))[..., None]
-        low = jnp.min(jnp.where(seen, x, jnp.inf), axis=(0, 1))
-        high = jnp.max(jnp.where(seen, x, -jnp.inf), axis=(0, 1))
+        real = data.real[..., None]
+        low = jnp.min(jnp.where(real, x, jnp.inf), axis=(0, 1))
+        high = jnp.max(jnp.where(real, x, -jnp.inf), axis=(0, 1))
         return Starts(spec, data.states, data.lengths, data.count, low, high, reset_share, box_share)
 
     def sample(self, key: PRNGKeyArray, members: int, particles: int) -> Float[Array, "members particles observed"]:
         kind_key, row_key, look_key, reset_key, box_key = jax.random.split(key, 5)
         shape = (members, particles)
         rows = jax.random.randint(row_key, shape, 0, self.count)
-        looks = jnp.floor(jax.random.uniform(look_key, shape) * self.lengths[rows]).astype(int)
+        looks = jax.random.randint(look_key, shape, 0, self.lengths[rows])
         seen = self.states[rows, looks]
         reset_keys = jax.random.split(reset_key, shape)
         reset = jax.vmap(jax.vmap(self.spec.reset))(reset_keys)

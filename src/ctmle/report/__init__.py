@@ -1,0 +1,1 @@
+"""What is shown: progress, tables and pictures. Loaded only by the command line."""

@@ -1,0 +1,91 @@
+"""How good a policy is: test trajectories on the true system, or imagined ones in the belief."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ctmle.config import EvaluationConfig
+from ctmle.data.trajectory import simulate_many
+from ctmle.envs.base import Env, Spec
+from ctmle.envs.observation import ObservationKind
+from ctmle.planning.policy import Feedback
+from ctmle.planning.rollout import World, rollout
+from ctmle.schedules.grid import Equidistant
+
+
+class Score(eqx.Module):
+    """The mean reward after the warm-up of each test trajectory, and what is said of them."""
+
+    each: np.ndarray
+    success_at: float
+
+    @property
+    def mean(self) -> float:
+        return float(self.each.mean())
+
+    @property
+    def standard_error(self) -> float:
+        return float(self.each.std(ddof=1) / len(self.each) ** 0.5) if len(self.each) > 1 else 0.0
+
+    @property
+    def success(self) -> bool:
+        return self.mean >= self.success_at
+
+    @property
+    def success_share(self) -> float:
+        """How many of the trajectories succeed by themselves: a mean of 0.9 can hide failures."""
+        return float((self.each >= self.success_at).mean())
+
+
+def evaluate(
+    env: Env,
+    policy: Any,
+    key: PRNGKeyArray,
+    config: EvaluationConfig,
+    *,
+    step: float = 0.01,
+    observation: ObservationKind = "angles",
+) -> Score:
+    """Run `policy` on N_test trajectories of T seconds from the start and average the reward after the warm-up."""
+    spec = env.spec_for(observation)
+    looks = Equidistant(config.test_gap, random_looks=False).looks(key, env.horizon)
+    keys = jax.random.split(key, config.test_trajectories)
+    tests = simulate_many(env, policy, looks, keys, step=step, observation=observation)
+    rewards = np.asarray(spec.reward(tests.states, tests.controls), dtype=np.float64)
+    return Score(rewards[:, np.asarray(looks.times) >= config.warm_up].mean(axis=1), config.success)
+
+
+def imagined_score(
+    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, config: EvaluationConfig, *, step: float
+) -> float:
+    """The score that the agent expects: the same measure on trajectories imagined in the belief."""
+    particles = max(1, config.test_trajectories // world.members)
+    return float(_imagine(world, spec, feedback, key, particles, step, config.warm_up))
+
+
+@eqx.filter_jit
+def _imagine(
+    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, particles: int, step: float, warm_up: float
+) -> Float[Array, ""]:
+    start_key, noise_key = jax.random.split(key)
+    start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.members, particles)))
+    steps = round(spec.horizon / step)
+    path = rollout(world, spec, feedback, start, noise_key, steps=steps, step=step)
+    return jnp.mean(path.rewards[round(warm_up / step) :])
+
+
+def observed_diffusion(
+    env: Env, spec: Spec, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
+) -> Array:
+    """The true diffusion in the coordinates that the agent sees, averaged over looks: what it should learn."""
+
+    def one(y: Array, u: Array) -> Array:
+        x = spec.observation.decode(y)
+        slopes = jax.jacfwd(spec.observation.encode)(x)
+        return jnp.sqrt(jnp.sum((slopes * env.diffusion(x, u)) ** 2, axis=-1))
+
+    return jnp.mean(jax.vmap(one)(y, u), axis=0)

@@ -1,0 +1,114 @@
+"""How a run goes, live: a panel on a terminal, plain lines elsewhere."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from ctmle.config import TrainConfig
+
+Record = dict[str, Any]
+
+
+class Progress:
+    """Shows episode, phase, losses, score, looks and time left. A context manager; a `Watcher` of a run."""
+
+    def __init__(self, config: TrainConfig, console: Console):
+        self.config = config
+        self.console = console
+        self.records: list[Record] = []
+        self.started = time.perf_counter()
+        self.episode_started = self.started
+        self.spoken: tuple[int, str] | None = None
+        self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> "Progress":
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self.live:
+            self.live.update("", refresh=True)
+            self.live.stop()
+
+    def progress(self, record: Record) -> None:
+        if self.live:
+            self.live.update(self._panel(record), refresh=True)
+        elif self.spoken != (record["episode"], record["phase"]):
+            self.spoken = (record["episode"], record["phase"])
+            left = f", {_clock(left)} left" if (left := self._seconds_left(record)) is not None else ""
+            self.console.print(
+                f"episode {record['episode']}/{self.config.episodes}: {record['phase']}, {record['looks']} looks{left}"
+            )
+
+    def episode(self, record: Record) -> None:
+        self.records.append(record)
+        self.episode_started = time.perf_counter()
+        if not self.live:
+            self.console.print(
+                f"episode {record['episode']}/{self.config.episodes}: score {record['score']:.3f}"
+                f" +- {record['score_se']:.3f}{' (success)' if record['success'] else ''}, {record['looks']} looks"
+            )
+
+    def _panel(self, record: Record) -> Table:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        done, total = self._updates(record)
+        bar = "=" * round(30 * done / total)
+        table.add_row("episode", f"{record['episode']} of {self.config.episodes}")
+        table.add_row("phase", f"{record['phase']}  [{bar:<30}]".replace("[", "\\["))
+        losses = [
+            f"{name.removesuffix('_loss')} {record[name]:.3f}" for name in sorted(record) if name.endswith("_loss")
+        ]
+        table.add_row("losses", "  ".join(losses) or "-")
+        last = self.records[-1] if self.records else None
+        table.add_row("test score", f"{last['score']:.3f} +- {last['score_se']:.3f}" if last else "-")
+        table.add_row("looks", str(record["looks"]))
+        left = self._seconds_left(record)
+        table.add_row(
+            "time", f"{_clock(time.perf_counter() - self.started)} spent, {_clock(left) if left else '?'} left"
+        )
+        return table
+
+    def _updates(self, record: Record) -> tuple[int, int]:
+        """Updates done in this episode, of how many."""
+        learner = self.config.learner
+        total = learner.dynamics_updates + learner.policy_updates
+        before = {"dynamics": 0, "policy": learner.dynamics_updates, "test": total}
+        return before[record["phase"]] + (record["step"] if record["phase"] != "test" else 0), total
+
+    def _seconds_left(self, record: Record) -> float | None:
+        """From the mean of finished episodes, once there is one; the first one also pays for compilation."""
+        finished = [sum(v for k, v in r.items() if k.endswith("seconds")) for r in self.records]
+        if not finished:
+            return None
+        mean = sum(finished[1:]) / len(finished[1:]) if len(finished) > 1 else finished[0]
+        spent = time.perf_counter() - self.episode_started
+        return max(0.0, (self.config.episodes - record["episode"] + 1) * mean - spent)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+def episode_table(records: list[Record]) -> Table:
+    """The episodes of a run, one line each."""
+    table = Table(title="episodes")
+    for name in ("episode", "score", "+-", "share >= 0.9", "imagined", "looks", "seconds"):
+        table.add_column(name, justify="right")
+    for r in records:
+        seconds = sum(value for name, value in r.items() if name.endswith("seconds"))
+        score = f"[green]{r['score']:.3f}[/green]" if r["success"] else f"{r['score']:.3f}"
+        table.add_row(
+            str(r["episode"]),
+            score,
+            f"{r['score_se']:.3f}",
+            f"{r['success_share']:.0%}",
+            f"{r['imagined_score']:.3f}",
+            str(r["looks"]),
+            f"{seconds:.0f}",
+        )
+    return table

@@ -1,0 +1,86 @@
+"""What we saw: padding, growth, and that sampled pairs are pairs of looks that really followed each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctmle.data import Dataset, Trajectory, sample_transitions
+
+
+def trajectory(looks: int, mark: float, random: bool = False, policy: float | None = None) -> Trajectory:
+    """Looks at times 0, 1, 2, ... whose state is (mark, time)."""
+    times = jnp.arange(looks, dtype=jnp.float32)
+    states = jnp.stack([jnp.full(looks, mark), times], axis=1)
+    return Trajectory(times, states, jnp.full((looks, 1), mark), jnp.asarray(policy or mark), random)
+
+
+def dataset(lengths: list[int], random: bool = False, capacity: int = 2) -> Dataset:
+    first = trajectory(lengths[0], 0.0, random)
+    data = Dataset.empty(first, capacity)
+    for i, looks in enumerate(lengths):
+        data = data.add(trajectory(looks, float(i), random))
+    return data
+
+
+def test_counts_every_look_once_and_grows_past_its_capacity():
+    data = dataset([5, 9, 3, 9, 7], capacity=2)
+    assert int(data.count) == 5
+    assert int(data.looks) == 33
+    assert data.capacity == 8
+    assert int(data.real.sum()) == 33
+    np.testing.assert_array_equal(data.states[1, :9, 1], np.arange(9))
+    np.testing.assert_array_equal(data.policies[:5], np.arange(5))
+
+
+@given(st.lists(st.sampled_from([7, 9, 15]), min_size=1, max_size=3), st.integers(0, 99), st.sampled_from([1, 3]))
+def test_pairs_without_random_looks(lengths, seed, length):
+    data = dataset(lengths)
+    batch = sample_transitions(data, jax.random.key(seed), subsequences=6, length=length, chained=False)
+    assert batch.gap.shape == (6, length)
+    np.testing.assert_array_equal(batch.gap, 1.0)
+    np.testing.assert_array_equal(batch.y_next[..., 1] - batch.y[..., 1], 1.0)
+    np.testing.assert_array_equal(batch.y[..., 0], batch.y_next[..., 0])
+    np.testing.assert_array_equal(batch.policies[:, None] + 0 * batch.t, batch.y[..., 0])
+    longest = np.asarray(lengths)[np.asarray(batch.policies, int)] - 1
+    assert np.all(np.asarray(batch.t) + 1 <= longest[:, None])
+    np.testing.assert_array_equal(np.diff(batch.t, axis=1), 1.0)
+
+
+@given(st.lists(st.sampled_from([7, 9, 15]), min_size=1, max_size=3), st.integers(0, 99), st.booleans())
+def test_pairs_with_random_looks(lengths, seed, chained):
+    """Even looks are the grid's, odd ones random."""
+    data = dataset(lengths, random=True)
+    batch = sample_transitions(data, jax.random.key(seed), subsequences=4, length=3, chained=chained)
+    start, end = np.asarray(batch.y[..., 1]), np.asarray(batch.y_next[..., 1])
+    assert start.shape == (4, 6)
+    np.testing.assert_array_equal(batch.gap, end - start)
+    if chained:
+        np.testing.assert_array_equal(end - start, 1)
+        assert np.all(start[:, :3] % 2 == 0)
+        np.testing.assert_array_equal(start[:, 3:], end[:, :3])
+    else:
+        assert np.all(start % 2 == 0)
+        np.testing.assert_array_equal(end[:, :3] - start[:, :3], 2)
+        np.testing.assert_array_equal(end[:, 3:] - start[:, 3:], 1)
+
+
+def test_every_gap_of_every_trajectory_is_drawn():
+    data = dataset([6, 9], capacity=4)
+    batch = sample_transitions(data, jax.random.key(0), subsequences=400, length=1, chained=False)
+    drawn = {(float(a), float(b)) for a, b in np.asarray(batch.y).reshape(-1, 2)}
+    assert drawn == {(0.0, float(t)) for t in range(5)} | {(1.0, float(t)) for t in range(8)}
+
+
+def test_trajectories_that_do_not_fit_are_refused():
+    data = dataset([5])
+    with pytest.raises(ValueError, match="random looks or without"):
+        data.add(trajectory(5, 1.0, random=True))
+    other = Trajectory(jnp.zeros(3), jnp.zeros((3, 3)), jnp.zeros((3, 1)), jnp.asarray(0.0))
+    with pytest.raises(ValueError, match="3 observed coordinates"):
+        data.add(other)
+    stranger = Trajectory(jnp.zeros(3), jnp.zeros((3, 2)), jnp.zeros((3, 1)), (jnp.zeros(1), jnp.zeros(1)))
+    with pytest.raises(ValueError, match="another kind of policy"):
+        data.add(stranger)

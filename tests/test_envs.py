@@ -1,0 +1,160 @@
+"""Environments against Gymnasium's own equations, and their doors."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.acrobot import AcrobotEnv
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctmle.envs import ENVIRONMENTS, Acrobot, CartPole, CartPoleSwingUp, LinearQuadratic, Pendulum, make
+from ctmle.envs.observation import Observation, wrap_angle
+
+RANDOM = np.random.default_rng(0)
+
+
+def test_pendulum_drift_is_gymnasiums():
+    env = gymnasium.make("Pendulum-v1").unwrapped
+    for _ in range(50):
+        theta, w, u = RANDOM.uniform([-3, -5, -2], [3, 5, 2])
+        env.state = np.array([theta, w])  # pyright: ignore[reportAttributeAccessIssue]
+        env.step(np.array([u]))
+        # Gymnasium takes a semi-implicit Euler step: w' = w + a dt, theta' = theta + w' dt.
+        new_theta, new_w = env.state  # pyright: ignore[reportAttributeAccessIssue]
+        acceleration = (new_w - w) / env.dt  # pyright: ignore[reportAttributeAccessIssue]
+        drift = Pendulum().drift(jnp.asarray([theta, w]), jnp.asarray([u]))
+        np.testing.assert_allclose(drift[1], acceleration, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose((new_theta - theta) / 0.05, new_w, rtol=1e-4, atol=1e-6)
+
+
+def test_cartpole_drift_is_gymnasiums():
+    env = gymnasium.make("CartPole-v1").unwrapped
+    tau = env.tau  # pyright: ignore[reportAttributeAccessIssue]
+    for _ in range(50):
+        state = RANDOM.uniform([-2, -2, -0.2, -2], [2, 2, 0.2, 2])
+        action = int(RANDOM.integers(2))
+        env.reset()
+        env.state = state  # pyright: ignore[reportAttributeAccessIssue]
+        env.step(action)
+        slope = (np.asarray(env.state) - state) / tau  # pyright: ignore[reportAttributeAccessIssue]
+        control = jnp.asarray([1.0 if action else -1.0])
+        for model in (CartPole(), CartPole(bang_bang=True)):
+            drift = model.drift(jnp.asarray(state, jnp.float32), control)
+            np.testing.assert_allclose(drift, slope, rtol=1e-3, atol=1e-3)
+
+
+def test_bang_bang_pushes_fully_in_the_direction_of_the_control():
+    x = jnp.asarray([0.1, 0.2, 0.1, -0.3])
+    weak, full = jnp.asarray([-0.01]), jnp.asarray([-1.0])
+    np.testing.assert_array_equal(CartPole(bang_bang=True).drift(x, weak), CartPole().drift(x, full))
+
+
+def test_acrobot_drift_is_gymnasiums():
+    env = AcrobotEnv()
+    for _ in range(50):
+        state = RANDOM.uniform([-3, -3, -4, -4], [3, 3, 4, 4])
+        torque = RANDOM.uniform(-5, 5)
+        slope = np.asarray(env._dsdt(np.append(state, torque)))[:4]
+        x = jnp.asarray(state, jnp.float32)
+        alone = Acrobot(underactuated=True).drift(x, jnp.asarray([torque], jnp.float32))
+        both = Acrobot().drift(x, jnp.asarray([torque, 0.0], jnp.float32))
+        np.testing.assert_allclose(alone, slope, rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(both, slope, rtol=2e-4, atol=2e-4)
+
+
+def test_torque_on_joint_one_solves_the_joint_one_equation():
+    """Both joints' equations of motion, written out independently, hold with the torques as their right-hand sides."""
+    for _ in range(20):
+        th1, th2, w1, w2 = RANDOM.uniform([-3, -3, -4, -4], [3, 3, 4, 4])
+        u2, u1 = RANDOM.uniform(-5, 5, 2)
+        drift = np.asarray(Acrobot().drift(jnp.asarray([th1, th2, w1, w2], jnp.float32), jnp.asarray([u2, u1])))
+        a1, a2 = drift[2:]
+        d1 = 0.25 + (1 + 0.25 + np.cos(th2)) + 2
+        d2 = 0.25 + 0.5 * np.cos(th2) + 1
+        phi2 = 4.9 * np.sin(th1 + th2)
+        phi1 = -0.5 * w2**2 * np.sin(th2) - w1 * w2 * np.sin(th2) + 14.7 * np.sin(th1) + phi2
+        np.testing.assert_allclose(d1 * a1 + d2 * a2 + phi1, u1, atol=1e-3)
+        np.testing.assert_allclose(d2 * a1 + 1.25 * a2 + 0.5 * w1**2 * np.sin(th2) + phi2, u2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("env", "goal"),
+    [
+        (Pendulum(), [0.0, 0.0]),
+        (CartPole(), [0.0, 0.0, 0.0, 0.0]),
+        (CartPoleSwingUp(), [0.0, 0.0, 0.0, 0.0]),
+        (Acrobot(), [np.pi, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_reward_is_one_at_the_goal_and_rest_there_needs_no_control(env, goal):
+    x, u = jnp.asarray(goal, jnp.float32), jnp.zeros(len(env.control_low))
+    np.testing.assert_allclose(env.reward(x, u), 1.0, atol=1e-6)
+    np.testing.assert_allclose(env.drift(x, u), 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_environment_is_pure_and_batches(name):
+    env = make(name)
+    keys = jax.random.split(jax.random.key(0), 5)
+    x = jax.vmap(env.reset)(keys)
+    u = jnp.zeros((5, len(env.control_low)))
+    assert x.shape == (5, len(env.state_names))
+    for method in (env.drift, env.diffusion):
+        np.testing.assert_allclose(jax.jit(jax.vmap(method))(x, u), jnp.stack([method(a, b) for a, b in zip(x, u, strict=True)]), atol=1e-5)  # fmt: skip  # noqa: E501
+    assert jax.vmap(env.reward)(x, u).shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": -1.0}, "sigma must be a finite number of at least 0"),
+        ({"sigma": float("nan")}, "sigma"),
+        ({"horizon": 0.0}, "horizon must be a positive number"),
+        ({"unit": 0.0}, "unit must be a positive number"),
+        ({"sigm": 1.0}, "did you mean 'sigma'"),
+    ],
+)
+def test_bad_settings_are_refused_with_the_reason(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make("pendulum", **settings)
+
+
+def test_unknown_name_suggests_a_near_match():
+    with pytest.raises(ValueError, match="did you mean 'pendulum'"):
+        make("pendulm")
+
+
+def test_linear_quadratic_gain_satisfies_the_riccati_equation():
+    env = LinearQuadratic(a=0.7, control_cost=0.3)
+    value = env.control_cost * env.best_gain  # P with k = P / c, and 0 = 2 a P + 1 - P^2 / c
+    assert 2 * env.a * value + 1 - value**2 / env.control_cost == pytest.approx(0, abs=1e-9)
+
+
+angle = st.floats(-50, 50, allow_nan=False)
+
+
+@given(st.lists(angle, min_size=4, max_size=4), st.sampled_from([(0,), (2,), (0, 1), ()]))
+def test_trig_and_angle_observations_agree(values, angles):
+    x = jnp.asarray(values, jnp.float32)
+    plain, trig = Observation(4, angles, "angles"), Observation(4, angles, "trig")
+    np.testing.assert_allclose(trig.encode(x), plain.features(x), atol=1e-6)
+    back = trig.decode(trig.encode(x))
+    np.testing.assert_allclose(trig.encode(back), trig.encode(x), atol=1e-5)
+    for i in range(4):
+        if i not in angles:
+            assert back[i] == x[i]
+
+
+@given(angle, angle)
+def test_residuals_of_angles_go_the_short_way_round(a, b):
+    observation = Observation(2, (0,))
+    residual = observation.residual(jnp.asarray([a, a], jnp.float32), jnp.asarray([b, b], jnp.float32))
+    assert abs(residual[0]) <= np.pi + 1e-4
+    np.testing.assert_allclose(np.sin(residual[0]), np.sin(a - b), atol=1e-4)
+    np.testing.assert_allclose(residual[1], a - b, rtol=1e-5, atol=1e-5)
+
+
+def test_wrap_angle():
+    np.testing.assert_allclose(wrap_angle(jnp.asarray([0.0, 2 * np.pi, 3.5, -3.5])), [0, 0, 3.5 - 2 * np.pi, 2 * np.pi - 3.5], atol=1e-5)  # fmt: skip  # noqa: E501

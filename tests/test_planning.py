@@ -1,0 +1,158 @@
+"""Imagined trajectories, returns, gradients through the SDE, and a known optimum."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctmle.data import Dataset, Trajectory, Transitions
+from ctmle.dynamics import init_ensemble
+from ctmle.envs import LinearQuadratic, Pendulum
+from ctmle.planning import (
+    CriticAdvantage,
+    Improve,
+    LearnedWorld,
+    Policy,
+    Starts,
+    TrueWorld,
+    improve_updates,
+    init_feedback,
+    planning_share,
+    random_signal,
+    returns_to_go,
+    rollout,
+    silent_signal,
+)
+
+
+@pytest.mark.usefixtures("x64")
+def test_gradient_through_a_rollout_is_the_finite_difference():
+    spec = Pendulum().spec
+    world = LearnedWorld(init_ensemble(spec, jax.random.key(0), members=2, hidden=(16,), diffusion="state", floor=0.01))
+    feedback = init_feedback(spec, jax.random.key(1), (16,))
+    feedback = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_array(leaf) else leaf, feedback)
+    start = jax.random.normal(jax.random.key(2), (2, 3, 2), dtype=jnp.float64)
+
+    def value(feedback):
+        path = rollout(world, spec, feedback, start, jax.random.key(3), steps=10, step=0.1)
+        return jnp.mean(returns_to_go(path.rewards, path.rewards[-1], 0.1, 5.0)[0])
+
+    gradient = eqx.filter_grad(value)(feedback)
+    direction = jax.tree.map(
+        lambda leaf: jax.random.normal(jax.random.key(4), leaf.shape, leaf.dtype) if eqx.is_array(leaf) else None,
+        eqx.filter(feedback, eqx.is_array),
+    )
+    along = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True))
+    small = 1e-5
+    ahead = eqx.apply_updates(feedback, jax.tree.map(lambda d: small * d, direction))
+    behind = eqx.apply_updates(feedback, jax.tree.map(lambda d: -small * d, direction))
+    difference = (value(ahead) - value(behind)) / (2 * small)
+    np.testing.assert_allclose(along, difference, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("x64")
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.floats(-5, 5), st.floats(0.5, 10))
+def test_returns_to_go_are_discounted_trapezoids(rewards, last, tau):
+    step, values = 0.1, np.asarray(rewards)
+    result = returns_to_go(jnp.asarray(values), jnp.asarray(last), step, tau)
+    for k in range(len(values)):
+        t = step * np.arange(len(values) - k)
+        expected = np.trapezoid(np.exp(-t / tau) * values[k:], dx=step) + np.exp(-t[-1] / tau) * last
+        np.testing.assert_allclose(result[k], expected, atol=1e-9)
+
+
+def test_each_particle_follows_its_own_member():
+    spec = Pendulum(sigma=0.0).spec
+    ensemble = init_ensemble(spec, jax.random.key(0), members=3, hidden=(8,), diffusion="constant", floor=0.01)
+    world = LearnedWorld(ensemble)
+    y, u = jnp.ones((3, 4, 2)), jnp.ones((3, 4, 1))
+    for i in range(3):
+        member = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, ensemble)
+        np.testing.assert_allclose(world.drift(y, u)[i], member.drift(y[i], u[i]), rtol=1e-5)
+
+
+def starts_at(env, states, **shares) -> Starts:
+    spec = env.spec
+    like = Trajectory(jnp.zeros(len(states)), states, jnp.zeros((len(states), spec.control_size)), jnp.zeros(()))
+    return Starts.from_data(spec, Dataset.empty(like, 2).add(like), **shares)
+
+
+def test_starts_mix_data_reset_and_box():
+    env = LinearQuadratic()
+    states = jnp.asarray([[-3.0], [0.0], [5.0]])
+    everything = starts_at(env, states, reset_share=0.3, box_share=0.3).sample(jax.random.key(0), 2, 2000)
+    values = np.asarray(everything).ravel()
+    at_reset, at_data = np.isclose(values, 1.0), np.isin(values, [-3.0, 0.0, 5.0])
+    assert abs(at_reset.mean() - 0.3) < 0.03
+    assert abs(at_data.mean() - 0.4) < 0.03
+    box = values[~at_reset & ~at_data]
+    assert box.min() > -3
+    assert box.max() < 5
+    assert abs(box.mean() - 1.0) < 0.3
+
+
+def test_actor_critic_finds_the_known_optimum():
+    """On the true linear-quadratic SDE, the policy's slope at 0 comes near the Riccati gain (discounting lowers it)."""
+    env = LinearQuadratic(sigma=1.0)
+    improve = Improve(
+        hidden=(32, 32), updates=400, horizon=1.0, step=0.1, discount_time=5.0, particles=64, actor_rate=3e-3,
+        final_rate=0.1, critic_rate=3e-3, critic_steps=5, critic_batch=128, target_every=25, clip=10.0,
+    )  # fmt: skip
+    starts = starts_at(env, jnp.linspace(-1.0, 1.0, 9)[:, None], reset_share=0.2, box_share=0.4)
+    state = improve.init(env.spec, jax.random.key(0))
+    state, metrics = improve_updates(
+        improve, env.spec, TrueWorld(env), starts, jnp.asarray(1.0), state, jnp.asarray(0), 400, jax.random.key(1)
+    )
+    x = jnp.asarray([[-0.3], [0.3]])
+    u = np.asarray(state.feedback(x)).ravel()
+    gain = -(u[1] - u[0]) / 0.6
+    assert gain == pytest.approx(env.best_gain, rel=0.2)
+    assert np.isfinite(float(metrics["critic_loss"]))
+
+
+def test_signals_are_smooth_bounded_in_their_double_integral_and_use_the_range():
+    spec = LinearQuadratic().spec
+    t = jnp.arange(0.0, 10.0, 0.001)
+    for seed in range(10):
+        signal = random_signal(spec, jax.random.key(seed))
+        u = np.asarray(jax.vmap(signal)(t))[:, 0]
+        speed = np.cumsum(u) * 0.001
+        assert np.abs(np.cumsum(speed) * 0.001).max() < 10 * np.abs(u).max()
+        assert np.abs(u).max() > 0.4 * spec.control_high[0]
+
+
+def test_a_policy_is_feedback_plus_signal_within_bounds():
+    spec = Pendulum().spec
+    feedback = init_feedback(spec, jax.random.key(0), (8,))
+    signal = random_signal(spec, jax.random.key(1))
+    y, t = jax.random.normal(jax.random.key(2), (50, 2)), jnp.linspace(0.0, 5.0, 50)
+    plain = Policy(feedback, silent_signal(spec, 3), jnp.ones(()))(t, y)
+    explore = Policy(feedback, signal, jnp.zeros(()))(t, y)
+    both = Policy(feedback, signal, jnp.ones(()))(t, y)
+    np.testing.assert_allclose(plain, feedback(y))
+    np.testing.assert_allclose(explore, jnp.clip(signal(t), -2, 2))
+    np.testing.assert_allclose(both, jnp.clip(feedback(y) + signal(t), -2, 2), atol=1e-6)
+
+
+def test_advantage_is_reward_plus_discounted_target_minus_value():
+    spec = Pendulum().spec
+    state = Improve(
+        hidden=(8,), updates=1, horizon=1.0, step=0.1, discount_time=5.0, particles=1, actor_rate=0.1, final_rate=1.0,
+        critic_rate=0.1, critic_steps=1, critic_batch=1, target_every=1, clip=1.0,
+    ).init(spec, jax.random.key(0))  # fmt: skip
+    other = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, state.critic)
+    y, y_next, u = jnp.ones((2, 3, 2)), 2 * jnp.ones((2, 3, 2)), jnp.ones((2, 3, 1))
+    gap = jnp.full((2, 3), 0.25)
+    batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, None)
+    advantage = CriticAdvantage(state.critic, other, spec, 5.0)(batch)
+    expected = 0.25 * spec.reward(y, u) + np.exp(-0.05) * other(y_next) - state.critic(y)
+    np.testing.assert_allclose(advantage, expected, rtol=1e-5)
+
+
+@given(st.integers(1, 50))
+def test_planning_share_is_ten_to_one_in_every_episode_and_fades_with_eta(episode):
+    assert planning_share(4.0, episode, 10.0) == pytest.approx(0.1)
+    assert planning_share(400.0, episode, 10.0) == pytest.approx(0.001)

@@ -1,0 +1,130 @@
+"""The transition law: against matrix exponentials, against diffrax, and in its options."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import quad_vec
+from scipy.linalg import expm
+
+from ctmle.dynamics import Dynamics, TransitionLaw, init_dynamics
+from ctmle.envs import Pendulum
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+class LinearDynamics(eqx.Module):
+    """dy = A y dt + g dW, for tests: what a `Dynamics` would be if it were linear."""
+
+    matrix: jax.Array
+    g: jax.Array
+
+    def drift(self, y, u):
+        return y @ self.matrix.T
+
+    def diffusion(self, y, u):
+        return jnp.broadcast_to(self.g, y.shape)
+
+
+def no_control(t, y):
+    return jnp.zeros((*y.shape[:-1], 1))
+
+
+MATRIX = np.array([[-0.3, 1.0], [-4.0, -0.5]])
+G = np.array([0.3, 0.8])
+
+
+def law_of(segments: int, gap: float, covariance="moments", solver="rk4", matrix=MATRIX):
+    law = TransitionLaw(segments, solver, covariance)
+    dynamics = LinearDynamics(jnp.asarray(matrix), jnp.asarray(G))
+    y = jnp.asarray([[1.0, -0.5], [0.2, 0.3]])
+    return law(dynamics, no_control, jnp.zeros(2), y, jnp.full(2, gap)), np.asarray(y)
+
+
+@pytest.mark.parametrize(("gap", "segments"), [(0.05, 1), (0.3, 1), (1.0, 4)])
+def test_moments_of_a_linear_system_are_exact(gap, segments):
+    law, y = law_of(segments, gap)
+    flow = expm(MATRIX * gap)
+    covariance = quad_vec(lambda s: expm(MATRIX * s) @ np.diag(G**2) @ expm(MATRIX * s).T, 0, gap)[0]
+    np.testing.assert_allclose(law.mean, y @ flow.T, atol=2e-3)
+    np.testing.assert_allclose(law.covariance()[0], covariance, rtol=2e-3)
+
+
+def test_euler_covariance_is_right_to_first_order_only():
+    errors = []
+    for gap in (0.02, 0.01):
+        law, _ = law_of(1, gap, "euler")
+        covariance = quad_vec(lambda s: expm(MATRIX * s) @ np.diag(G**2) @ expm(MATRIX * s).T, 0, gap)[0]
+        errors.append(np.abs(law.covariance()[0] - covariance).max())
+        np.testing.assert_allclose(np.diag(law.covariance()[0]), G**2 * gap, rtol=1e-12)
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
+
+
+def test_rk4_agrees_with_adaptive_dormand_prince_on_a_network():
+    dynamics = init_dynamics(Pendulum().spec, jax.random.key(0), hidden=(32, 32), diffusion="state", floor=0.01)
+    y = jax.random.normal(jax.random.key(1), (6, 5, 2))
+    t, gap = jnp.zeros((6, 5)), jax.random.uniform(jax.random.key(2), (6, 5), maxval=0.25)
+
+    def control(t, y):
+        return jnp.sin(y[..., :1])
+
+    fixed = TransitionLaw(2, "rk4")(dynamics, control, t, y, gap)
+    adaptive = TransitionLaw(2, "dopri5")(dynamics, control, t, y, gap)
+    np.testing.assert_allclose(fixed.mean, adaptive.mean, atol=2e-4)
+    np.testing.assert_allclose(fixed.factor, adaptive.factor, atol=2e-4)
+
+
+def test_rk4_has_order_four():
+    truth = expm(MATRIX)
+    errors = []
+    for segments in (4, 8):
+        law, y = law_of(segments, 1.0)
+        errors.append(np.abs(law.mean - y @ truth.T).max())
+    assert errors[0] / errors[1] == pytest.approx(16, rel=0.25)
+
+
+def test_a_gap_of_zero_is_finite_and_stays_put():
+    law, y = law_of(1, 0.0)
+    np.testing.assert_allclose(law.mean, y)
+    assert np.all(np.isfinite(law.log_prob(jnp.zeros((2, 2)))))
+
+
+def test_closed_loop_and_held_control_differ_as_they_should():
+    """y' = u with u = -3 y: the closed loop decays exponentially, a held control linearly."""
+    dynamics = Integrator()
+    y, t, gap = jnp.ones((1, 1)), jnp.zeros(1), jnp.full(1, 0.2)
+    closed = TransitionLaw(1)(dynamics, lambda t, y: -3.0 * y, t, y, gap)
+    held = TransitionLaw(1)(dynamics, lambda t, y: jnp.full_like(y, -3.0), t, y, gap)
+    np.testing.assert_allclose(closed.mean[0, 0], np.exp(-0.6), rtol=2e-3)
+    np.testing.assert_allclose(held.mean[0, 0], 0.4, rtol=1e-6)
+    np.testing.assert_allclose(closed.covariance()[0, 0, 0], (1 - np.exp(-1.2)) / 6, rtol=1e-3)
+    np.testing.assert_allclose(held.covariance()[0, 0, 0], 0.2, rtol=1e-6)
+
+
+class Integrator(eqx.Module):
+    def drift(self, y, u):
+        return u
+
+    def diffusion(self, y, u):
+        return jnp.ones_like(y)
+
+
+def test_steep_feedback_keeps_the_covariance_finite():
+    law = TransitionLaw(1)(
+        Integrator(),
+        lambda t, y: -1e4 * y,
+        jnp.zeros(1),
+        jnp.full((1, 1), 1e-3),
+        jnp.full(1, 0.5),
+    )
+    assert np.all(np.isfinite(law.factor))
+    assert law.factor[0, 0, 0] > 0
+
+
+def test_diffusion_never_falls_below_its_floor():
+    dynamics: Dynamics = init_dynamics(
+        Pendulum().spec, jax.random.key(0), hidden=(8,), diffusion="constant", floor=0.02
+    )
+    dynamics = eqx.tree_at(lambda d: d.log_scale, dynamics, jnp.full(2, -50.0))
+    assert np.all(np.asarray(dynamics.diffusion(jnp.zeros((3, 2)), jnp.zeros((3, 1)))) >= 0.02)
