@@ -1,5 +1,6 @@
-"""Tests run strict: shapes and types are checked at run time, dtypes are not promoted silently, warnings are errors."""
+"""Tests run strict: shapes and types are checked at run time, and warnings are errors."""
 
+import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -7,12 +8,21 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
+# Most of a test's time would go into optimising programs that run for a moment.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+
 install_import_hook("ctmle", "beartype.beartype").__enter__()
-jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # The first example of a shape pays for compilation, and a red build should be red again.
 hypothesis.settings.register_profile("ctmle", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.load_profile("ctmle")
+
+
+@pytest.fixture
+def strict_dtypes() -> Iterator[None]:
+    """No silent promotion of types. (Optax promotes, so tests that optimise go without.)"""
+    with jax.numpy_dtype_promotion("strict"):
+        yield
 
 
 @pytest.fixture

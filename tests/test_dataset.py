@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from ctmle.data import Dataset, Trajectory, sample_transitions
 
+pytestmark = pytest.mark.usefixtures("strict_dtypes")
+
 
 def trajectory(looks: int, mark: float, random: bool = False, policy: float | None = None) -> Trajectory:
     """Looks at times 0, 1, 2, ... whose state is (mark, time)."""

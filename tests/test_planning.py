@@ -28,7 +28,7 @@ from ctmle.planning import (
 )
 
 
-@pytest.mark.usefixtures("x64")
+@pytest.mark.usefixtures("x64", "strict_dtypes")
 def test_gradient_through_a_rollout_is_the_finite_difference():
     spec = Pendulum().spec
     world = LearnedWorld(init_ensemble(spec, jax.random.key(0), members=2, hidden=(16,), diffusion="state", floor=0.01))
@@ -53,7 +53,7 @@ def test_gradient_through_a_rollout_is_the_finite_difference():
     np.testing.assert_allclose(along, difference, rtol=1e-5)
 
 
-@pytest.mark.usefixtures("x64")
+@pytest.mark.usefixtures("x64", "strict_dtypes")
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12), st.floats(-5, 5), st.floats(0.5, 10))
 def test_returns_to_go_are_discounted_trapezoids(rewards, last, tau):
     step, values = 0.1, np.asarray(rewards)

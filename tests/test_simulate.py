@@ -12,6 +12,8 @@ from ctmle.data import simulate, simulate_many
 from ctmle.envs import Env, LinearQuadratic, Pendulum, sde_step
 from ctmle.schedules import Equidistant, Looks
 
+pytestmark = pytest.mark.usefixtures("strict_dtypes")
+
 PATHS, FINEST = 4000, 256
 
 

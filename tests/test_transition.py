@@ -1,5 +1,7 @@
 """The transition law: against matrix exponentials, against diffrax, and in its options."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from scipy.linalg import expm
 from ctmle.dynamics import Dynamics, TransitionLaw, init_dynamics
 from ctmle.envs import Pendulum
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = pytest.mark.usefixtures("x64", "strict_dtypes")
 
 
 class LinearDynamics(eqx.Module):
@@ -35,9 +37,9 @@ MATRIX = np.array([[-0.3, 1.0], [-4.0, -0.5]])
 G = np.array([0.3, 0.8])
 
 
-def law_of(segments: int, gap: float, covariance="moments", solver="rk4", matrix=MATRIX):
-    law = TransitionLaw(segments, solver, covariance)
-    dynamics = LinearDynamics(jnp.asarray(matrix), jnp.asarray(G))
+def law_of(segments: int, gap: float, covariance: Any = "moments"):
+    law = TransitionLaw(segments, covariance=covariance)
+    dynamics = LinearDynamics(jnp.asarray(MATRIX), jnp.asarray(G))
     y = jnp.asarray([[1.0, -0.5], [0.2, 0.3]])
     return law(dynamics, no_control, jnp.zeros(2), y, jnp.full(2, gap)), np.asarray(y)
 

@@ -164,6 +164,8 @@ class TrainConfig:
     """[N] Episodes after the initial data."""
     seed: int = 0
     """Seed of everything random in the run."""
+    stop_at_success: bool = False
+    """End the run after the first episode whose test score is a success."""
     out: str | None = None
     """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
     learner: Annotated[CTMLEConfig, tyro.conf.arg(name="")] = field(default_factory=CTMLEConfig)
@@ -179,6 +181,10 @@ def preset(environment: str, name: str) -> TrainConfig:
     start = TrainConfig(environment=environment, preset=name)  # pyright: ignore[reportArgumentType]
     if environment == "linear-quadratic":
         start = replace(start, horizon=4.0, evaluation=EvaluationConfig(warm_up=1.0))
+    if environment == "acrobot":
+        start = replace(start, episodes=15, learner=replace(start.learner, longest_step=0.0625))
+    if environment == "cartpole-swingup":
+        start = replace(start, episodes=15, learner=replace(start.learner, policy_updates=500))
     if name == "paper":
         learner = replace(
             start.learner,

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 class Mlp(eqx.Module):
     """Weights are stored [in, out], so that a batch is one matrix product per layer."""
 
-    weights: tuple[Float[Array, "in out"], ...]
-    biases: tuple[Float[Array, " out"], ...]
+    weights: tuple[Float[Array, "*members in out"], ...]
+    biases: tuple[Float[Array, "*members out"], ...]
     activation: Callable[[Array], Array] = eqx.field(static=True)
 
     def __init__(self, sizes: Sequence[int], activation: Callable[[Array], Array], key: PRNGKeyArray):

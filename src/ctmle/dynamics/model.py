@@ -39,10 +39,10 @@ class Dynamics(eqx.Module):
     units in which the first data has size 1 (`fit_scales`); these scales are measured, not trained.
     """
 
-    input_scale: Float[Array, " inputs"]
-    drift_scale: Float[Array, " observed"]
+    input_scale: Float[Array, "*members inputs"]
+    drift_scale: Float[Array, "*members observed"]
     drift_net: Mlp
-    log_scale: Float[Array, " observed"]
+    log_scale: Float[Array, "*members observed"]
     shape_net: Mlp | None
     observation: Observation
     floor: float = eqx.field(static=True)

@@ -23,22 +23,19 @@ class Acrobot(Env):
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("th1", "th2", "w1", "w2"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(0, 1))
-
     sigma: float = eqx.field(static=True, default=2.0)
     unit: float = eqx.field(static=True, default=0.05)
     horizon: float = eqx.field(static=True, default=10.0)
     underactuated: bool = eqx.field(static=True, default=False)
+    control_low: tuple[float, ...] = eqx.field(static=True, init=False)
+    control_high: tuple[float, ...] = eqx.field(static=True, init=False)
+
+    def __post_init__(self) -> None:
+        joints = 1 if self.underactuated else 2
+        self.control_low, self.control_high = (-5.0,) * joints, (5.0,) * joints
 
     def __check_init__(self) -> None:
         check_noise_and_horizon(self.sigma, self.unit, self.horizon)
-
-    @property
-    def control_high(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return (5.0,) if self.underactuated else (5.0, 5.0)
-
-    @property
-    def control_low(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return tuple(-high for high in self.control_high)
 
     def drift(self, x: State, u: Control) -> State:
         th1, th2, w1, w2 = x

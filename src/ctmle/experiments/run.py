@@ -90,7 +90,10 @@ class Run:
             if episode > 0:
                 for watcher in watchers:
                     watcher.progress(self._progress(state, "test"))
-                yield state, self._record(state, episode, seconds)
+                record = self._record(state, episode, seconds)
+                yield state, record
+                if self.config.stop_at_success and record["success"]:
+                    return
 
     def score(self, policy: Any, episode: int) -> Score:
         """The test of an episode's policy; the same policy and episode give the same score to the last digit."""

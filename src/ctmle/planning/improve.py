@@ -138,7 +138,7 @@ def improve_update(
     target = jax.tree.map(
         lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
     )
-    measured = (loss, critic_loss, optax.global_norm(gradient), jnp.mean(path.rewards))
+    measured = (loss, critic_loss, optax.tree.norm(gradient), jnp.mean(path.rewards))
     metrics = dict(zip(METRICS, measured, strict=True))
     return ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser), metrics
 

@@ -72,7 +72,7 @@ def _named_arrays(tree: Any) -> list[tuple[str, Any]]:
 def _to_numpy(leaf: Any) -> np.ndarray:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.ascontiguousarray(leaf)
+    return np.asarray(leaf, order="C")
 
 
 def _from_numpy(array: np.ndarray, like: Any) -> Any:

@@ -1,0 +1,155 @@
+"""Whole runs: files, determinism, evaluation that gives the same score again, and resuming from saved files."""
+
+import json
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+from test_agent import same
+from tiny import run_config
+
+from ctmle.config import TrainConfig, config_from_json, preset
+from ctmle.experiments import Run, build_env, evaluate
+from ctmle.storage import RunFolder, load_tree, save_tree
+
+
+def without_seconds(record: dict) -> dict:
+    return {key: value for key, value in record.items() if "seconds" not in key}
+
+
+def test_two_runs_of_one_seed_are_identical_bit_for_bit(tmp_path):
+    folders = []
+    for name in ("a", "b"):
+        config = run_config(out=str(tmp_path / name))
+        folder = RunFolder.create(config)
+        Run(config).train(folder)
+        folders.append(folder)
+    a, b = folders
+    assert [without_seconds(r) for r in a.read_metrics()] == [without_seconds(r) for r in b.read_metrics()]
+    for part in ("policy", "critic", "model", "data", "state"):
+        assert a.tensors(part).read_bytes() == b.tensors(part).read_bytes()
+
+
+def test_metrics_have_what_a_reader_needs(tmp_path):
+    config = run_config(out=str(tmp_path / "run"))
+    folder = RunFolder.create(config)
+    records = Run(config).train(folder)
+    assert folder.read_metrics() == records
+    assert [r["episode"] for r in records] == [1, 2]
+    wanted = {
+        "episode", "score", "score_se", "success", "success_share", "imagined_score", "episode_score", "looks",
+        "dynamics_loss", "planning_loss", "actor_loss", "critic_loss", "optimism_weight", "eta",
+        "diffusion_learned", "diffusion_true",
+    }  # fmt: skip
+    for record in records:
+        assert wanted <= record.keys()
+        assert {key for key in record if "seconds" in key} == {"dynamics_seconds", "policy_seconds", "test_seconds"}
+        assert len(record["diffusion_learned"]) == len(record["diffusion_true"]) == 2
+        np.testing.assert_allclose(record["diffusion_true"], 0.2, rtol=1e-5)
+    assert [r["looks"] for r in records] == [3 * 33, 4 * 33]
+
+
+def test_resuming_from_saved_files_continues_identically(tmp_path):
+    config = run_config(episodes=3)
+    run = Run(config)
+    steps = list(run.episodes(run.init()))
+    folder = RunFolder.create(run_config(out=str(tmp_path / "run")))
+    run.save(folder, steps[0][0])
+    again = Run(config)
+    resumed = again.load(folder)
+    assert same(resumed, steps[0][0])
+    rest = list(again.episodes(resumed))
+    assert [without_seconds(r) for _, r in rest] == [without_seconds(r) for _, r in steps[1:]]
+    assert same(rest[-1][0], steps[-1][0])
+
+
+def test_evaluation_does_not_disturb_training():
+    quiet, nosy = Run(run_config()), Run(run_config())
+    expected = [without_seconds(r) for _, r in quiet.episodes(quiet.init())]
+    found = []
+    for state, record in nosy.episodes(nosy.init()):
+        nosy.score(nosy.agent.policy(state), 17)
+        found.append(without_seconds(record))
+    assert found == expected
+
+
+def test_scores_come_back_to_the_last_digit_and_outputs_differ(tmp_path):
+    config = run_config(episodes=3, out=str(tmp_path / "run"))
+    folder = RunFolder.create(config)
+    records = Run(config).train(folder)
+    run = Run(folder.read_config())
+    state = run.load(folder)
+    policy, episode = run.output(state, "final")
+    assert episode == 3
+    assert run.score(policy, episode).mean == records[-1]["score"]
+    best, episode = run.output(state, "best")
+    assert episode == 1 + int(np.argmax([r["episode_score"] for r in records]))
+    assert run.score(best, episode).mean == records[episode - 1]["score"]
+    _, episode = run.output(state, "random")
+    assert 1 <= episode <= 3
+
+
+def test_score_counts_only_the_time_after_the_warm_up():
+    config = run_config(sigma=0.0)
+    run = Run(config)
+    score = evaluate(build_env(config), run.agent.policy(run.init()), jax.random.key(0), config.evaluation, step=0.05)
+    assert score.each.shape == (3,)
+    assert score.standard_error == pytest.approx(0.0, abs=1e-7)
+    assert 0 <= score.success_share <= 1
+
+
+def test_config_survives_its_file_and_unknown_keys_are_named(tmp_path):
+    config = run_config(out=str(tmp_path / "run"))
+    folder = RunFolder.create(config)
+    assert folder.read_config() == config
+    content = json.loads(folder.config_file.read_text())
+    assert {"python", "jax", "ctmle"} <= content["versions"].keys()
+    content["learner"]["ensembel"] = 3
+    with pytest.raises(ValueError, match="no setting 'ensembel': did you mean 'ensemble'"):
+        config_from_json(content)
+
+
+def test_a_folder_with_something_in_it_is_never_overwritten(tmp_path):
+    (tmp_path / "precious.txt").write_text("data")
+    with pytest.raises(FileExistsError, match="choose another --out"):
+        RunFolder.create(run_config(out=str(tmp_path)))
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def test_tensors_of_another_shape_of_tree_are_refused(tmp_path):
+    path = tmp_path / "x.safetensors"
+    save_tree(path, {"a": jax.numpy.zeros(3)})
+    with pytest.raises(ValueError, match="does not fit this run"):
+        load_tree(path, {"b": jax.numpy.zeros(3)})
+    with pytest.raises(ValueError, match="another type or rank"):
+        load_tree(path, {"a": jax.numpy.zeros((3, 1))})
+    path.write_bytes(b"not tensors")
+    with pytest.raises(ValueError, match="cannot read"):
+        load_tree(path, {"a": jax.numpy.zeros(3)})
+
+
+def test_saved_trees_come_back_with_keys_and_types(tmp_path):
+    tree = {"key": jax.random.key(3), "n": jax.numpy.arange(4), "x": jax.numpy.ones((2, 2)), "name": "static"}
+    save_tree(tmp_path / "t.safetensors", tree)
+    back = load_tree(tmp_path / "t.safetensors", tree)
+    assert same(tree, back)
+    assert back["name"] == "static"
+    assert eqx.tree_equal(jax.random.normal(back["key"]), jax.random.normal(tree["key"]))
+
+
+@pytest.mark.parametrize("observation", ["angles", "trig"])
+def test_both_observations_run(observation):
+    run = Run(run_config(observation=observation, episodes=1))
+    ((_, record),) = run.episodes(run.init())
+    assert np.isfinite(record["score"])
+    assert len(record["diffusion_true"]) == (2 if observation == "angles" else 3)
+
+
+def test_presets_say_what_they_are():
+    paper: TrainConfig = preset("pendulum", "paper")
+    assert paper.learner.objective == "score-matching"
+    assert paper.learner.trajectory_seconds == 50.0
+    assert paper.observation == "trig"
+    assert (paper.learner.dynamics_batch, paper.learner.dynamics_length, paper.learner.dynamics_updates) == (5, 5, 500)
+    assert preset("pendulum", "quick").learner.dynamics_updates < paper.learner.dynamics_updates

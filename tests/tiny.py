@@ -1,0 +1,34 @@
+"""Settings small enough to train in a test."""
+
+from dataclasses import replace
+
+from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+
+LEARNER = CTMLEConfig(
+    initial_trajectories=2,
+    ensemble=2,
+    dynamics_hidden=(16, 16),
+    policy_hidden=(16, 16),
+    dynamics_batch=3,
+    dynamics_length=3,
+    dynamics_updates=6,
+    policy_updates=6,
+    particles=8,
+    critic_steps=2,
+    critic_batch=16,
+    chunk=4,
+)
+
+RUN = TrainConfig(
+    environment="pendulum",
+    horizon=4.0,
+    gap=0.25,
+    step=0.05,
+    episodes=2,
+    learner=LEARNER,
+    evaluation=EvaluationConfig(test_trajectories=3),
+)
+
+
+def run_config(**changes) -> TrainConfig:
+    return replace(RUN, **changes)
