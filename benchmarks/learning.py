@@ -36,7 +36,16 @@ ROWS = (
     Row("acrobot", 2.0, seeds=3, episodes=15, options=("--stop-at-success",)),
     Row("cartpole-swingup", 2.0, seeds=3, episodes=15, options=("--stop-at-success",)),
 )
-COLUMNS = ("environment", "sigma", "seed", "first_success", "looks", "scores", "diffusion_over_true", "seconds")
+COLUMNS: tuple[str, ...] = (
+    "environment",
+    "sigma",
+    "seed",
+    "first_success",
+    "looks",
+    "scores",
+    "diffusion_over_true",
+    "seconds",
+)
 
 
 def train(row: Row, seed: int, out: Path, extra: list[str]) -> dict[str, object]:
@@ -51,14 +60,15 @@ def train(row: Row, seed: int, out: Path, extra: list[str]) -> dict[str, object]
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     first = next((r for r in records if r["success"]), None)
     ratios = zip(records[-1]["diffusion_learned"], records[-1]["diffusion_true"], strict=True)
-    print(f"{folder.name}: {' '.join(f'{r["score"]:.3f}' for r in records)}", flush=True)
+    scores = " ".join(f"{r['score']:.3f}" for r in records)
+    print(f"{folder.name}: {scores}", flush=True)
     return {
         "environment": row.environment,
         "sigma": row.sigma,
         "seed": seed,
         "first_success": first["episode"] if first else "",
         "looks": first["looks"] if first else "",
-        "scores": " ".join(f"{r['score']:.3f}" for r in records),
+        "scores": scores,
         "diffusion_over_true": " ".join(f"{a / b:.2f}" for a, b in ratios if b > 0),
         "seconds": round(sum(value for r in records for key, value in r.items() if key.endswith("seconds"))),
     }
@@ -75,7 +85,7 @@ def main() -> None:
     rows = [row for row in ROWS if not arguments.environments or row.environment in arguments.environments]
     tasks = [(row, seed) for row in rows for seed in range(min(row.seeds, arguments.seeds or row.seeds))]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        results = list(pool.map(lambda task: train(*task, arguments.out, extra), tasks))
+        results = list(pool.map(lambda task: train(task[0], task[1], arguments.out, extra), tasks))
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     for result in results:
         print("| " + " | ".join(str(result[column]) for column in COLUMNS) + " |")
