@@ -52,7 +52,7 @@ def train(row: Row, seed: int, out: Path, extra: list[str]) -> dict[str, object]
     folder = out / f"{row.environment}-{row.sigma:g}-{seed}"
     if not (folder / "learning_curve.png").exists():
         command = [
-            sys.executable, "-m", "ctmle.cli", "train", row.environment, "--sigma", str(row.sigma),
+            sys.executable, "-m", "ctmle", "train", row.environment, "--sigma", str(row.sigma),
             "--seed", str(seed), "--episodes", str(row.episodes), "--out", str(folder), *row.options, *extra,
         ]  # fmt: skip
         environment = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"}

@@ -5,76 +5,58 @@ JAX is imported only once a command really runs, so that help and mistakes answe
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from ctmle.config import ENVIRONMENT_NAMES, PRESET_NAMES, EnvironmentName, TrainConfig, preset
+from ctmle.checks import check_config
+from ctmle.config import (
+    ENVIRONMENT_NAMES,
+    PRESET_NAMES,
+    Command,
+    EnvsCommand,
+    EvaluateCommand,
+    OracleCommand,
+    TrainConfig,
+    preset,
+)
 
 USER_ERROR = 2
-
-
-@dataclass(frozen=True)
-class EvaluateCommand:
-    """Score a saved policy again. The same seed gives the same score to the last digit."""
-
-    run: tyro.conf.Positional[str]
-    """Run folder, as `ctmle train` made it."""
-    trajectories: int | None = None
-    """Test trajectories; none: as many as the run had."""
-    which: Literal["final", "best", "random"] = "final"
-    """The last policy; the one whose own training episode went best; or one of a random episode, as in the paper."""
-    json: bool = False
-    """Print one JSON object instead of a sentence."""
-
-
-@dataclass(frozen=True)
-class OracleCommand:
-    """Improve a policy in the true SDE: the u* that regret is measured against.
-
-    The same improver as in training, but nothing has to be learned about the system.
-    """
-
-    environment: tyro.conf.Positional[EnvironmentName]
-    """Which system to control (see `ctmle envs`)."""
-    sigma: float = 2.0
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
-    unit: float | None = None
-    """Diffusion per sigma; none: the environment's own."""
-    episodes: int = 8
-    """Rounds of policy updates; the best round by its test score counts."""
-    policy_updates: int = 250
-    """Policy updates per round."""
-    trajectories: int = 40
-    """Test trajectories per round."""
-    seed: int = 0
-    """Seed of everything random."""
-    json: bool = False
-    """Print one JSON object instead of lines."""
-
-
-@dataclass(frozen=True)
-class EnvsCommand:
-    """List the environments: dimensions, controls, horizon, noise and reward."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run the command. A user's mistake ends in one line and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    command = _parse(arguments)
-    from ctmle import commands
-
     try:
+        command = _parse(arguments)
+        _check(command)
+        from ctmle import commands
+
         commands.run(command)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
     except (ValueError, OSError) as error:
         sys.exit(_complain(str(error)))
     except KeyboardInterrupt:
         sys.exit(_complain("stopped"))
 
 
-def _parse(arguments: list[str]) -> TrainConfig | EvaluateCommand | OracleCommand | EnvsCommand:
+def _check(command: Command) -> None:
+    """What can be refused without loading JAX is refused at once."""
+    if isinstance(command, TrainConfig):
+        check_config(command)
+    if (
+        isinstance(command, EvaluateCommand | OracleCommand)
+        and command.trajectories is not None
+        and command.trajectories < 1
+    ):
+        raise ValueError(f"--trajectories must be at least 1, not {command.trajectories}")
+    if isinstance(command, OracleCommand) and command.episodes < 1:
+        raise ValueError(f"--episodes must be at least 1, not {command.episodes}")
+
+
+def _parse(arguments: list[str]) -> Command:
     """Presets are defaults, so which preset and environment are asked for is looked up before the rest is parsed."""
     environment = next((a for a in arguments if a in ENVIRONMENT_NAMES), "pendulum")
     if len(arguments) > 1 and arguments[0] in ("train", "oracle") and not arguments[1].startswith("-"):
@@ -114,7 +96,3 @@ def _check_environment(name: str) -> None:
 def _complain(message: str) -> int:
     print(f"ctmle: {message}", file=sys.stderr)
     return USER_ERROR
-
-
-if __name__ == "__main__":
-    main()

@@ -9,10 +9,8 @@ from typing import Any
 
 import jax
 from rich.console import Console
-from rich.table import Table
 
-from ctmle.cli import EnvsCommand, EvaluateCommand, OracleCommand
-from ctmle.config import TrainConfig, preset
+from ctmle.config import EnvsCommand, EvaluateCommand, OracleCommand, TrainConfig, preset
 from ctmle.envs.registry import ENVIRONMENTS, make
 from ctmle.experiments.oracle import improve_on_truth
 from ctmle.experiments.run import Run
@@ -125,21 +123,17 @@ def _oracle(command: OracleCommand) -> None:
 
 @run.register
 def _envs(command: EnvsCommand) -> None:
-    table = Table("name", "state", "control", "horizon", "noise at sigma 2", "reward per second (at most 1)")
+    console = Console(highlight=False)
     for name in ENVIRONMENTS:
         env: Any = make(name)
-        controls = ", ".join(
-            f"{low:g} to {high:g}" for low, high in zip(env.control_low, env.control_high, strict=True)
-        )
-        table.add_row(
-            name,
-            ", ".join(env.state_names),
-            controls,
-            f"{env.horizon:g} s",
-            f"{2 * env.unit:g} (unit {env.unit:g})",
-            REWARDS[name],
-        )
-    Console().print(table)
+        bounds = zip(env.control_low, env.control_high, strict=True)
+        controls = ", ".join(f"{low:g} to {high:g}" for low, high in bounds)
+        console.print(f"[bold]{name}[/bold]: {(type(env).__doc__ or '').splitlines()[0]}")
+        console.print(f"  state    {len(env.state_names)}: {', '.join(env.state_names)}")
+        console.print(f"  control  {len(env.control_low)}: {controls}")
+        console.print(f"  horizon  {env.horizon:g} s")
+        console.print(f"  noise    diffusion sigma * {env.unit:g} on every coordinate ({2 * env.unit:g} at sigma 2)")
+        console.print(f"  reward   per second, at most 1: {REWARDS[name]}")
 
 
 def use_compilation_cache() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ctmle.agents.ct_mle import CTMLE, CTMLEState, Phase
+from ctmle.checks import check_config
 from ctmle.config import TrainConfig
 from ctmle.data.trajectory import simulate
 from ctmle.envs.base import Env
@@ -49,6 +50,7 @@ class Run:
     """The parts that a config names, and the loop that lets them meet."""
 
     def __init__(self, config: TrainConfig):
+        check_config(config)
         self.config = config
         self.env = build_env(config)
         self.spec = self.env.spec_for(config.observation)

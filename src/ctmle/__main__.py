@@ -1,0 +1,5 @@
+"""`python -m ctmle` is `ctmle`."""
+
+from ctmle.cli import main
+
+main()

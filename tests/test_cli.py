@@ -1,0 +1,100 @@
+"""The front door as a user meets it: a real process, real files, real mistakes."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = shlex.split(
+    "--horizon 4 --gap 0.25 --step 0.05 --episodes 2 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
+    " --policy-hidden 16 16 --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 6 --policy-updates 6"
+    " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 4 --test-trajectories 3"
+)
+
+
+def ctmle(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ctmle", *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_train_then_evaluate(tmp_path):
+    result = ctmle("train", "pendulum", *TINY, "--out", "run", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "episode 2/2: policy" in result.stdout
+    assert "ctmle evaluate run" in result.stdout
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.json", "metrics.jsonl", "learning_curve.png", "policy.safetensors", "critic.safetensors",
+        "model.safetensors", "data.safetensors", "state.safetensors",
+    }  # fmt: skip
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    again = ctmle("evaluate", "run", "--json", folder=tmp_path)
+    assert json.loads(again.stdout)["score"] == records[-1]["score"]
+    more = ctmle("evaluate", "run", "--trajectories", "7", "--which", "best", folder=tmp_path)
+    assert "over 7 trajectories" in more.stdout
+    refused = ctmle("train", "pendulum", *TINY, "--out", "run", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "choose another --out" in refused.stderr
+
+
+def test_oracle_prints_a_score(tmp_path):
+    result = ctmle("oracle", "linear-quadratic", "--episodes", "1", "--policy-updates", "20", "--json", folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["episode"] == 1
+
+
+def test_envs_lists_every_environment(tmp_path):
+    result = ctmle("envs", folder=tmp_path)
+    for name in ("pendulum", "cartpole", "cartpole-swingup", "acrobot"):
+        assert f"{name}:" in result.stdout
+    assert "horizon  10 s" in result.stdout
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"]])
+def test_help_teaches_and_loads_no_jax(command, tmp_path):
+    (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for help')\n")
+    result = ctmle(*command, "--help", folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "usage: ctmle" in result.stdout
+    if command == ["train"]:
+        for symbol in ("N_0", "N_inc", "B_dyn", "N_dyn", "H_dyn", "M_proj", "N_pol", "H_pol", "eta_base", "N_test"):
+            assert f"[{symbol}]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train pendulm", "did you mean 'pendulum'"),
+        ("train pendulum --sigma -1", "--sigma must be a number of at least 0"),
+        ("train pendulum --sigma nan", "--sigma"),
+        ("train pendulum --horizon 0", "--horizon must be a positive number"),
+        ("train pendulum --gap 20", "choose a shorter gap"),
+        ("train pendulum --gap 5", "fewer than --dynamics-length"),
+        ("train pendulum --episodes 0", "--episodes must be a whole number of at least 1"),
+        ("train pendulum --warm-up 10", "nothing of the horizon"),
+        ("train pendulum --reset-starts 0.9", "together at most 1"),
+        ("train pendulum --particles 5", "fewer than one for each"),
+        ("train pendulum --dynamics-rate 0", "--dynamics-rate must be a positive number"),
+        ("train pendulum --bang-bang", "has no setting 'bang_bang'"),
+        ("evaluate nowhere", "not a run folder"),
+        ("oracle pendulum --episodes 0", "--episodes must be at least 1"),
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(arguments, message, tmp_path):
+    result = ctmle(*arguments.split(), folder=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.startswith("ctmle: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
