@@ -15,12 +15,12 @@ from jaxtyping import PRNGKeyArray
 from ctmle.agents.ct_mle import CTMLE, CTMLEState, Phase
 from ctmle.checks import check_config
 from ctmle.config import TrainConfig
-from ctmle.data.trajectory import simulate
+from ctmle.data.trajectory import Trajectory, simulate
 from ctmle.envs.base import Env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
 from ctmle.planning.optimism import eta
-from ctmle.schedules.base import Schedule
+from ctmle.schedules.base import Looks, Schedule
 from ctmle.schedules.grid import Equidistant
 from ctmle.storage.run_folder import RunFolder
 from ctmle.storage.tensors import load_tree, read_metadata, save_tree
@@ -88,7 +88,7 @@ class Run:
                 seconds[f"{phase}_seconds"] += time.perf_counter() - started
             while agent.episode(state) == episode:
                 state, policy, looks = agent.propose(state, self.schedule)
-                state = agent.observe(state, self._act(state, policy, looks))
+                state = agent.observe(state, self.act(state, policy, looks))
             if episode > 0:
                 for watcher in watchers:
                     watcher.progress(self._progress(state, "test"))
@@ -131,7 +131,8 @@ class Run:
         data = dataclasses.replace(like.data, random=random_looks)
         return load_tree(path, dataclasses.replace(like, data=data))
 
-    def _act(self, state: CTMLEState, policy: Any, looks: Any) -> Any:
+    def act(self, state: CTMLEState, policy: Any, looks: Looks) -> Trajectory:
+        """Run a policy on the simulated plant and look at it."""
         c = self.config
         key = self.stream(Stream.PLANT, self.agent.trajectories(state))
         return simulate(self.env, policy, looks, key, step=c.step, observation=c.observation)
