@@ -19,7 +19,7 @@ class LinearQuadratic(Env):
     sigma: float = eqx.field(static=True, default=1.0)
     unit: float = eqx.field(static=True, default=0.1)
     horizon: float = eqx.field(static=True, default=4.0)
-    a: float = eqx.field(static=True, default=0.5)
+    a: float = eqx.field(static=True, default=0.0)
     control_cost: float = eqx.field(static=True, default=0.1)
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-4.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(4.0,))
