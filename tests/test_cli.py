@@ -36,7 +36,7 @@ def test_train_then_evaluate(tmp_path):
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         "config.json", "metrics.jsonl", "learning_curve.png", "policy.safetensors", "critic.safetensors",
-        "model.safetensors", "data.safetensors", "state.safetensors",
+        "model.safetensors", "data.safetensors", "checkpoints", "lock",
     }  # fmt: skip
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     again = ctmle("evaluate", "run", "--json", folder=tmp_path)
@@ -45,7 +45,8 @@ def test_train_then_evaluate(tmp_path):
     assert "over 7 trajectories" in more.stdout
     refused = ctmle("train", "pendulum", *TINY, "--out", "run", folder=tmp_path)
     assert refused.returncode == 2
-    assert "choose another --out" in refused.stderr
+    assert "ctmle resume run" in refused.stderr
+    assert "nothing to resume" in ctmle("resume", "run", folder=tmp_path).stdout
 
 
 def test_oracle_prints_a_score(tmp_path):

@@ -18,6 +18,7 @@ from ctmle.config import (
     EnvsCommand,
     EvaluateCommand,
     OracleCommand,
+    ResumeCommand,
     TrainConfig,
     preset,
 )
@@ -32,8 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = _parse(arguments)
         _check(command)
         from ctmle import commands
+        from ctmle.experiments.interrupt import Interrupted
 
-        commands.run(command)
+        try:
+            commands.run(command)
+        except Interrupted as stop:
+            sys.exit(stop.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
     except (ValueError, OSError) as error:
@@ -64,6 +69,7 @@ def _parse(arguments: list[str]) -> Command:
     start = preset(environment, _option(arguments, "--preset", PRESET_NAMES))
     commands = (
         Annotated[TrainConfig, tyro.conf.subcommand("train", default=start)]
+        | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
         | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
         | Annotated[OracleCommand, tyro.conf.subcommand("oracle")]
         | Annotated[EnvsCommand, tyro.conf.subcommand("envs")]

@@ -10,12 +10,13 @@ from typing import Any
 import jax
 from rich.console import Console
 
-from ctmle.config import EnvsCommand, EvaluateCommand, OracleCommand, TrainConfig, preset
+from ctmle.config import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand, TrainConfig, preset
 from ctmle.envs.registry import ENVIRONMENTS, make
+from ctmle.experiments.interrupt import Interrupted
 from ctmle.experiments.oracle import improve_on_truth
 from ctmle.experiments.run import Run
 from ctmle.report.progress import Progress, episode_table
-from ctmle.storage.run_folder import RunFolder
+from ctmle.storage.run_folder import Checkpoint, RunFolder
 
 REWARDS = {
     "pendulum": "upright and still: exp(-((1-cos)^2 + sin^2) - 0.01 w^2) - 0.01 u^2",
@@ -33,16 +34,46 @@ def run(command: Any) -> None:
 
 @run.register
 def _train(config: TrainConfig) -> None:
-    use_compilation_cache()
-    console = Console()
     job = Run(config)
     folder = RunFolder.create(config)
+    _go(job, folder, None, Console())
+
+
+@run.register
+def _resume(command: ResumeCommand) -> None:
+    folder, console = RunFolder.open(command.run), Console()
+    job = Run(folder.read_config())
+    if not folder.checkpoints:
+        console.print(f"{folder.path} has no checkpoint yet: it starts anew")
+        return _go(job, folder, None, console)
+    checkpoint = folder.read_checkpoint()
+    for warning in checkpoint.warnings:
+        console.print(f"passed over a bad checkpoint: {warning}")
+    if checkpoint.finished:
+        console.print(f"{folder.path} is finished: there is nothing to resume (see `ctmle evaluate {folder.path}`)")
+        return None
+    console.print(f"resuming from {checkpoint.path}")
+    return _go(job, folder, checkpoint, console)
+
+
+def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Console) -> None:
+    use_compilation_cache()
+    config = job.config
     console.print(
         f"{config.agent} on {config.environment}, sigma {config.sigma:g}, gap {config.gap:g} s, seed {config.seed},"
         f" preset {config.preset}; run folder {folder.path}"
     )
-    with Progress(config, console) as progress:
-        records = job.train(folder, (progress,))
+    try:
+        with Progress(config, console) as progress:
+            records = job.train(folder, (progress,), checkpoint)
+    except Interrupted as stop:
+        console.print(f"{stop}; everything is saved. Go on with: ctmle resume {folder.path}", highlight=False)
+        raise
+    except OSError as error:
+        raise OSError(
+            f"cannot write to {folder.path}: {error.strerror or error}; what was saved before is intact."
+            f" Mend that, then: ctmle resume {folder.path}"
+        ) from error
     from ctmle.report.learning_curve import plot_learning_curve
 
     plot_learning_curve(folder.learning_curve, config, records)
@@ -69,7 +100,10 @@ def _evaluate(command: EvaluateCommand) -> None:
     if command.trajectories is not None:
         config = replace(config, evaluation=replace(config.evaluation, test_trajectories=command.trajectories))
     job = Run(config)
-    policy, episode = job.output(job.load(folder), command.which)
+    checkpoint = folder.read_checkpoint()
+    if not checkpoint.records:
+        raise ValueError(f"{folder.path} has finished no episode yet: go on with `ctmle resume {folder.path}`")
+    policy, episode = job.output(job.restore(checkpoint), command.which)
     score = job.score(policy, episode)
     result = {
         "run": str(folder.path),

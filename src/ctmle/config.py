@@ -166,10 +166,22 @@ class TrainConfig:
     """Seed of everything random in the run."""
     stop_at_success: bool = False
     """End the run after the first episode whose test score is a success."""
+    checkpoint_every: int = 5
+    """Chunks of updates between two checkpoints inside an episode; each episode ends with one in any case."""
+    checkpoints_kept: int = 2
+    """How many of the newest checkpoints stay on the disk."""
     out: str | None = None
     """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
     learner: Annotated[CTMLEConfig, tyro.conf.arg(name="")] = field(default_factory=CTMLEConfig)
     evaluation: Annotated[EvaluationConfig, tyro.conf.arg(name="")] = field(default_factory=EvaluationConfig)
+
+
+@dataclass(frozen=True)
+class ResumeCommand:
+    """Go on with a run that was stopped or killed; it ends exactly as it would have without the stop."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, as `ctmle train` made it."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +228,7 @@ class EnvsCommand:
     """List the environments: dimensions, controls, horizon, noise and reward."""
 
 
-Command = TrainConfig | EvaluateCommand | OracleCommand | EnvsCommand
+Command = TrainConfig | ResumeCommand | EvaluateCommand | OracleCommand | EnvsCommand
 
 
 def preset(environment: str, name: str) -> TrainConfig:
@@ -260,7 +272,7 @@ def preset(environment: str, name: str) -> TrainConfig:
 
 def config_from_json(content: dict[str, Any]) -> TrainConfig:
     """The settings in a run folder's config.json. Raises ValueError for a key that is not a setting."""
-    content = {key: value for key, value in content.items() if key != "versions"}
+    content = dict(content)
     learner = _from_keys(CTMLEConfig, content.pop("learner", {}))
     evaluation = _from_keys(EvaluationConfig, content.pop("evaluation", {}))
     return replace(_from_keys(TrainConfig, content), learner=learner, evaluation=evaluation)

@@ -21,17 +21,21 @@ class Acrobot(Env):
     `underactuated` leaves the torque on joint 2 only.
     """
 
-    state_names: tuple[str, ...] = eqx.field(static=True, default=("th1", "th2", "w1", "w2"))
-    angles: tuple[int, ...] = eqx.field(static=True, default=(0, 1))
-    sigma: float = eqx.field(static=True, default=2.0)
-    unit: float = eqx.field(static=True, default=0.05)
-    horizon: float = eqx.field(static=True, default=10.0)
-    underactuated: bool = eqx.field(static=True, default=False)
-    control_low: tuple[float, ...] = eqx.field(static=True, init=False)
-    control_high: tuple[float, ...] = eqx.field(static=True, init=False)
+    state_names: tuple[str, ...] = eqx.field(static=True)
+    angles: tuple[int, ...] = eqx.field(static=True)
+    sigma: float = eqx.field(static=True)
+    unit: float = eqx.field(static=True)
+    horizon: float = eqx.field(static=True)
+    underactuated: bool = eqx.field(static=True)
+    control_low: tuple[float, ...] = eqx.field(static=True)
+    control_high: tuple[float, ...] = eqx.field(static=True)
 
-    def __post_init__(self) -> None:
-        joints = 1 if self.underactuated else 2
+    def __init__(
+        self, sigma: float = 2.0, unit: float = 0.05, horizon: float = 10.0, underactuated: bool = False
+    ) -> None:
+        joints = 1 if underactuated else 2
+        self.state_names, self.angles = ("th1", "th2", "w1", "w2"), (0, 1)
+        self.sigma, self.unit, self.horizon, self.underactuated = sigma, unit, horizon, underactuated
         self.control_low, self.control_high = (-5.0,) * joints, (5.0,) * joints
 
     def __check_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Environments by name."""
 
-from dataclasses import fields
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 from ctmle.envs.acrobot import Acrobot
@@ -25,7 +25,7 @@ def make(name: str, **settings: Any) -> Env:
         near = get_close_matches(name, ENVIRONMENTS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(ENVIRONMENTS)}"
         raise ValueError(f"no environment is called '{name}': {hint}")
-    known = [field.name for field in fields(ENVIRONMENTS[name]) if field.init]
+    known = list(signature(ENVIRONMENTS[name]).parameters)
     for setting in settings:
         if setting not in known:
             near = get_close_matches(setting, known, n=1)

@@ -19,11 +19,13 @@ from ctmle.data.trajectory import Trajectory, simulate
 from ctmle.envs.base import Env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
+from ctmle.experiments.interrupt import Interrupt, Interrupted
 from ctmle.planning.optimism import eta
 from ctmle.schedules.base import Looks, Schedule
 from ctmle.schedules.grid import Equidistant
-from ctmle.storage.run_folder import RunFolder
-from ctmle.storage.tensors import load_tree, read_metadata, save_tree
+from ctmle.storage.files import only_writer
+from ctmle.storage.run_folder import Checkpoint, RunFolder
+from ctmle.storage.tensors import fill, save_tree
 
 Record = dict[str, Any]
 
@@ -42,8 +44,21 @@ class Stream(IntEnum):
 class Watcher(Protocol):
     """Whoever wants to know how a run goes (a progress display, a test)."""
 
-    def progress(self, record: Record) -> None: ...
+    def see(self, progress: Record) -> None: ...
     def episode(self, record: Record) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """A point between two pieces of work: the state, what comes next, and the record of an episode that just ended.
+
+    A run can go on from any moment that is `resumable`; between acting and testing there is one that is not.
+    """
+
+    state: CTMLEState
+    progress: Record
+    record: Record | None = None
+    resumable: bool = True
 
 
 class Run:
@@ -64,38 +79,66 @@ class Run:
     def init(self) -> CTMLEState:
         return self.agent.init(self.spec, self.stream(Stream.AGENT))
 
-    def train(self, folder: RunFolder, watchers: tuple[Watcher, ...] = ()) -> list[Record]:
-        """Run every episode, and leave its record and the trained parts in the folder as soon as it ends."""
-        records: list[Record] = []
-        for state, record in self.episodes(self.init(), watchers):
-            records.append(record)
-            folder.append_metrics(record)
-            self.save(folder, state)
-            for watcher in watchers:
-                watcher.episode(record)
+    def train(
+        self, folder: RunFolder, watchers: tuple[Watcher, ...] = (), checkpoint: Checkpoint | None = None
+    ) -> list[Record]:
+        """Run every episode from the start, or on from a checkpoint; what has been done is always on the disk.
+
+        Raises Interrupted, with a checkpoint written, when a signal asks to stop.
+        """
+        state = self.init() if checkpoint is None else self.restore(checkpoint)
+        records = [] if checkpoint is None else list(checkpoint.records)
+        if checkpoint is not None:
+            folder.write_metrics(records)
+        chunks = 0
+        with only_writer(folder.path), Interrupt() as interrupt:
+            for moment in self.steps(state):
+                if moment.record is not None:
+                    records.append(moment.record)
+                    self.save_parts(folder, moment.state)
+                    folder.write_metrics(records)
+                for watcher in watchers:
+                    watcher.see(moment.progress)
+                    if moment.record is not None:
+                        watcher.episode(moment.record)
+                chunks += 1
+                due = moment.record is not None or chunks % self.config.checkpoint_every == 0
+                if moment.resumable and (due or interrupt.received):
+                    self.save_checkpoint(folder, moment.state, records)
+                if moment.resumable and interrupt.received:
+                    raise Interrupted(interrupt.received)
         return records
 
-    def episodes(self, state: CTMLEState, watchers: tuple[Watcher, ...] = ()) -> Iterator[tuple[CTMLEState, Record]]:
-        """The whole of the outer loop: believe, plan, act, look, write down; then test what was learned."""
+    def steps(self, state: CTMLEState) -> Iterator["Moment"]:
+        """The outer loop: believe, plan, act, look, write down; then test what was learned.
+
+        Yields before every chunk of updates, before every test and after it.
+        """
         agent = self.agent
         while (episode := agent.episode(state)) <= self.config.episodes:
             seconds = {"dynamics_seconds": 0.0, "policy_seconds": 0.0}
             while not agent.ready(state):
-                phase, started = Phase(int(state.phase)).name.lower(), time.perf_counter()
-                for watcher in watchers:
-                    watcher.progress(self._progress(state, phase))
+                phase = Phase(int(state.phase)).name.lower()
+                yield Moment(state, self._progress(state, phase))
+                started = time.perf_counter()
                 state = jax.block_until_ready(agent.advance(state, self.schedule))
                 seconds[f"{phase}_seconds"] += time.perf_counter() - started
             while agent.episode(state) == episode:
                 state, policy, looks = agent.propose(state, self.schedule)
                 state = agent.observe(state, self.act(state, policy, looks))
             if episode > 0:
-                for watcher in watchers:
-                    watcher.progress(self._progress(state, "test"))
+                progress = self._progress(state, "test")
+                yield Moment(state, progress, resumable=False)
                 record = self._record(state, episode, seconds)
-                yield state, record
+                yield Moment(state, progress, record)
                 if self.config.stop_at_success and record["success"]:
                     return
+
+    def episodes(self, state: CTMLEState) -> Iterator[tuple[CTMLEState, Record]]:
+        """The ends of episodes alone, for whoever needs no files."""
+        for moment in self.steps(state):
+            if moment.record is not None:
+                yield moment.state, moment.record
 
     def score(self, policy: Any, episode: int) -> Score:
         """The test of an episode's policy; the same policy and episode give the same score to the last digit."""
@@ -117,19 +160,29 @@ class Run:
         policy = jax.tree.map(lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf, state.data.policies)
         return policy, 1 + (row - rows.start) // learner.trajectories_per_episode
 
-    def save(self, folder: RunFolder, state: CTMLEState) -> None:
+    def save_parts(self, folder: RunFolder, state: CTMLEState) -> None:
+        """The trained parts, each in a file of its own, for whoever wants to take one elsewhere."""
         save_tree(folder.tensors("policy"), self.agent.policy(state))
         save_tree(folder.tensors("critic"), state.actor_critic.critic)
         save_tree(folder.tensors("model"), state.belief.ensemble)
         save_tree(folder.tensors("data"), state.data)
-        save_tree(folder.tensors("state"), state, random_looks=str(state.data.random))
 
-    def load(self, folder: RunFolder) -> CTMLEState:
-        """The agent as it was after the last finished episode: it continues as if it had never stopped."""
-        like, path = self.init(), folder.tensors("state")
-        random_looks = read_metadata(path).get("random_looks") == "True"
-        data = dataclasses.replace(like.data, random=random_looks)
-        return load_tree(path, dataclasses.replace(like, data=data))
+    def save_checkpoint(self, folder: RunFolder, state: CTMLEState, records: list[Record]) -> None:
+        c = self.config
+        stopped = c.stop_at_success and any(record["success"] for record in records)
+        folder.save_checkpoint(
+            state,
+            records,
+            finished=len(records) >= c.episodes or stopped,
+            random_looks=state.data.random,
+            keep=c.checkpoints_kept,
+        )
+
+    def restore(self, checkpoint: Checkpoint) -> CTMLEState:
+        """The agent as it was: it continues as if it had never stopped."""
+        like = self.init()
+        data = dataclasses.replace(like.data, random=checkpoint.random_looks)
+        return fill(checkpoint.path, checkpoint.arrays, dataclasses.replace(like, data=data))
 
     def act(self, state: CTMLEState, policy: Any, looks: Looks) -> Trajectory:
         """Run a policy on the simulated plant and look at it."""

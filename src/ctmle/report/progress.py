@@ -34,15 +34,14 @@ class Progress:
             self.live.update("", refresh=True)
             self.live.stop()
 
-    def progress(self, record: Record) -> None:
+    def see(self, progress: Record) -> None:
         if self.live:
-            self.live.update(self._panel(record), refresh=True)
-        elif self.spoken != (record["episode"], record["phase"]):
-            self.spoken = (record["episode"], record["phase"])
-            left = f", {_clock(left)} left" if (left := self._seconds_left(record)) is not None else ""
-            self.console.print(
-                f"episode {record['episode']}/{self.config.episodes}: {record['phase']}, {record['looks']} looks{left}"
-            )
+            self.live.update(self._panel(progress), refresh=True)
+        elif self.spoken != (progress["episode"], progress["phase"]):
+            self.spoken = (progress["episode"], progress["phase"])
+            left = f", {_clock(left)} left" if (left := self._seconds_left(progress)) is not None else ""
+            where = f"episode {progress['episode']}/{self.config.episodes}: {progress['phase']}"
+            self.console.print(f"{where}, {progress['looks']} looks{left}")
 
     def episode(self, record: Record) -> None:
         self.records.append(record)

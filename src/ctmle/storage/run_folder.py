@@ -1,4 +1,4 @@
-"""What is kept of a run: one folder with its settings, its log and its arrays."""
+"""What is kept of a run: one folder with its settings, its log, its checkpoints and its trained parts."""
 
 import json
 import platform
@@ -8,14 +8,29 @@ from pathlib import Path
 from typing import Any
 
 from ctmle.config import TrainConfig, config_from_json
-from ctmle.storage.tensors import write_whole
+from ctmle.storage.files import digest, read_json, write_json, write_whole
+from ctmle.storage.tensors import Arrays, read_tensors, save_tree
 
 VERSIONED = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run as it was at one instant: the agent's arrays, and the records of the episodes that had ended."""
+
+    path: Path
+    arrays: Arrays
+    records: list[Record]
+    finished: bool
+    random_looks: bool
+    warnings: tuple[str, ...] = ()
+    """Newer checkpoints that were passed over, and why."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths inside a run folder, and reading and writing of its JSON files."""
+    """Paths inside a run folder, and safe reading and writing of what is there."""
 
     path: Path
 
@@ -31,8 +46,13 @@ class RunFolder:
     def learning_curve(self) -> Path:
         return self.path / "learning_curve.png"
 
+    @property
+    def checkpoints(self) -> list[Path]:
+        """From old to new."""
+        return sorted((self.path / "checkpoints").glob("*.safetensors"))
+
     def tensors(self, name: str) -> Path:
-        """The file of one part: `policy`, `critic`, `model`, `data` or `state` (all that a resumed run needs)."""
+        """The file of one trained part: `policy`, `critic`, `model` or `data`."""
         return self.path / f"{name}.safetensors"
 
     @staticmethod
@@ -46,42 +66,79 @@ class RunFolder:
                 path = Path(f"{stem}-{number}")
         else:
             path = Path(config.out)
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise FileExistsError(f"{path} exists already and is not an empty folder: choose another --out")
-        path.mkdir(parents=True, exist_ok=True)
+            _refuse_occupied(path)
+        (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         folder = RunFolder(path)
-        write_whole(folder.config_file, _json(_described(config)))
-        folder.metrics_file.touch()
+        write_json(folder.config_file, _described(config))
+        folder.write_metrics([])
         return folder
 
     @staticmethod
     def open(path: str | Path) -> "RunFolder":
         folder = RunFolder(Path(path))
         if not folder.config_file.is_file():
-            raise FileNotFoundError(
-                f"{path} is not a run folder: it has no config.json (`ctmle train` makes run folders)"
-            )
+            raise ValueError(f"{path} is not a run folder: it has no config.json (`ctmle train` makes run folders)")
         return folder
 
     def read_config(self) -> TrainConfig:
+        content = read_json(self.config_file)
+        content.pop("versions", None)
         try:
-            content = json.loads(self.config_file.read_text())
-        except (OSError, ValueError) as error:
-            raise ValueError(f"cannot read {self.config_file}: {error}") from error
-        return config_from_json(content)
+            return config_from_json(content)
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{self.config_file} does not hold settings of ctmle: {error}") from error
 
-    def append_metrics(self, record: dict[str, Any]) -> None:
-        with self.metrics_file.open("a") as file:
-            file.write(json.dumps(record, allow_nan=False) + "\n")
+    def write_metrics(self, records: list[Record]) -> None:
+        """One JSON line per episode; never a number that is not one."""
+        lines = [json.dumps(record, allow_nan=False) + "\n" for record in records]
+        write_whole(self.metrics_file, "".join(lines).encode())
 
-    def read_metrics(self) -> list[dict[str, Any]]:
+    def read_metrics(self) -> list[Record]:
         return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
+
+    def save_checkpoint(
+        self, state: Any, records: list[Record], *, finished: bool, random_looks: bool, keep: int
+    ) -> None:
+        """Add a checkpoint; the `keep` newest stay."""
+        old = self.checkpoints
+        number = int(old[-1].stem) + 1 if old else 1
+        about = {
+            "run": digest(read_json(self.config_file)),
+            "records": records,
+            "finished": finished,
+            "random_looks": random_looks,
+        }
+        save_tree(self.path / "checkpoints" / f"{number:06d}.safetensors", state, about)
+        for path in self.checkpoints[:-keep]:
+            path.unlink()
+
+    def read_checkpoint(self) -> Checkpoint:
+        """The newest good checkpoint. Raises ValueError if there is none."""
+        run, warnings = digest(read_json(self.config_file)), []
+        for path in reversed(self.checkpoints):
+            try:
+                arrays, about = read_tensors(path)
+                if about.get("run") != run:
+                    raise ValueError(f"{path} belongs to another run")
+                return Checkpoint(
+                    path, arrays, about["records"], about["finished"], about["random_looks"], tuple(warnings)
+                )
+            except (ValueError, KeyError) as error:
+                warnings.append(str(error))
+        if warnings:
+            raise ValueError(f"no good checkpoint in {self.path}: {warnings[0]}; start the run anew in another folder")
+        raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
+
+
+def _refuse_occupied(path: Path) -> None:
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if (path / "config.json").is_file():
+        raise ValueError(f"{path} holds a run already: continue it with `ctmle resume {path}`, or choose another --out")
+    raise ValueError(f"{path} exists already and is not an empty folder: choose another --out")
 
 
 def _described(config: TrainConfig) -> dict[str, Any]:
     versions = {name: version(name) for name in VERSIONED}
-    return {**asdict(config), "versions": {**versions, "python": platform.python_version()}}
-
-
-def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
+    # Lists, not tuples: so that what is written equals what is read.
+    return json.loads(json.dumps({**asdict(config), "versions": {**versions, "python": platform.python_version()}}))

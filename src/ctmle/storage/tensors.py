@@ -1,6 +1,6 @@
 """Pytrees in safetensors files: names and arrays, nothing that could run when it is loaded."""
 
-import os
+import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,57 +11,70 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from ctmle.storage.files import SCHEMA, check_schema, digest, write_whole
+
 Tree = TypeVar("Tree")
+Arrays = dict[str, np.ndarray]
 
 
-def save_tree(path: Path, tree: Any, **metadata: str) -> None:
-    """Write the arrays of a pytree, each named after its place; a crash leaves the old file or the new one."""
+def save_tree(path: Path, tree: Any, about: dict[str, Any] | None = None) -> None:
+    """Write the arrays of a pytree, each named after its place, and what JSON can hold `about` them."""
     arrays = {name: _to_numpy(leaf) for name, leaf in _named_arrays(tree)}
-    write_whole(path, save(arrays, metadata=metadata or None))
+    described = {"schema": SCHEMA, **(about or {})}
+    # One entry: the order of several would differ from run to run.
+    metadata = {"ctmle": json.dumps({**described, "checksum": _checksum(described, arrays)})}
+    write_whole(path, save(arrays, metadata=metadata))
 
 
 def load_tree(path: Path, like: Tree) -> Tree:
-    """The pytree of `like`'s structure with the arrays of the file; their shapes are the file's.
+    """The pytree of `like`'s structure with the arrays of the file; their shapes are the file's."""
+    return fill(path, read_tensors(path)[0], like)
 
-    Raises ValueError, with the file's name, when it is not a safetensors file or holds other arrays than `like` has.
+
+def read_tensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays of a file and what was said about them, if all is as it was written.
+
+    Raises ValueError, with the file's name, what is wrong and what to do, for anything else.
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
-    wanted = dict(_named_arrays(like))
-    if found.keys() != wanted.keys():
-        odd = sorted(found.keys() ^ wanted.keys())[0]
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} is missing: restore it from a copy of the run") from error
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
+        raise ValueError(f"{path} is cut off, damaged or not a safetensors file ({error})") from error
+    try:
+        described = json.loads(metadata["ctmle"])
+        schema, checksum = described["schema"], described.pop("checksum")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} was not written by ctmle") from error
+    check_schema(path, schema)
+    if checksum != _checksum(described, arrays):
+        raise ValueError(f"{path} was changed or damaged since it was written")
+    return arrays, {key: value for key, value in described.items() if key != "schema"}
+
+
+def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
+    """`like` with its arrays replaced by those of the same names. `path` is named if they do not fit."""
+    wanted = {name: _to_numpy(leaf) for name, leaf in _named_arrays(like)}
+    if arrays.keys() != wanted.keys():
+        odd = sorted(arrays.keys() ^ wanted.keys())[0]
         where = "lacks" if odd in wanted else "has an unexpected"
         raise ValueError(f"{path} does not fit this run: it {where} '{odd}'")
     for name, leaf in wanted.items():
-        if found[name].dtype != _to_numpy(leaf).dtype or found[name].ndim != _to_numpy(leaf).ndim:
+        if arrays[name].dtype != leaf.dtype or arrays[name].ndim != leaf.ndim:
             raise ValueError(f"{path} does not fit this run: '{name}' has another type or rank")
 
     def replace(place: Any, leaf: Any) -> Any:
-        return _from_numpy(found[jax.tree_util.keystr(place)], leaf) if eqx.is_array(leaf) else leaf
+        return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if eqx.is_array(leaf) else leaf
 
     return jax.tree_util.tree_map_with_path(replace, like)
 
 
-def read_metadata(path: Path) -> dict[str, str]:
-    """The strings that `save_tree` was given beside the arrays."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write aside, flush to the disk, rename: never half a file."""
-    aside = path.with_name(path.name + ".part")
-    with aside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+def _checksum(described: dict[str, Any], arrays: Arrays) -> str:
+    layout = [(name, str(array.dtype), array.shape) for name, array in sorted(arrays.items())]
+    return digest([described, layout], *(arrays[name].tobytes() for name in sorted(arrays)))
 
 
 def _named_arrays(tree: Any) -> list[tuple[str, Any]]:
