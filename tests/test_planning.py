@@ -104,7 +104,15 @@ def test_actor_critic_finds_the_known_optimum():
     starts = starts_at(env, jnp.linspace(-1.0, 1.0, 9)[:, None], reset_share=0.2, box_share=0.4)
     state = improve.init(env.spec, jax.random.key(0))
     state, metrics = improve_updates(
-        improve, env.spec, TrueWorld(env), starts, jnp.asarray(1.0), state, jnp.asarray(0), 400, jax.random.key(1)
+        improve,
+        env.spec,
+        TrueWorld(env),
+        starts,
+        jnp.asarray(1.0),
+        state,
+        jnp.asarray(0),
+        jnp.asarray(400),
+        jax.random.key(1),
     )
     x = jnp.asarray([[-0.3], [0.3]])
     u = np.asarray(state.feedback(x)).ravel()

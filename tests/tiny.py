@@ -16,7 +16,7 @@ LEARNER = CTMLEConfig(
     particles=8,
     critic_steps=2,
     critic_batch=16,
-    chunk=4,
+    chunk=4,  # does not divide the updates: the last chunk of a phase is shorter
 )
 
 RUN = TrainConfig(

@@ -68,6 +68,7 @@ class CTMLE:
         self.config = config or CTMLEConfig()
         self.known_world = known_world
 
+    @eqx.filter_jit
     def init(self, spec: Spec, key: PRNGKeyArray) -> CTMLEState:
         c = self.config
         ensemble = init_ensemble(
@@ -85,8 +86,8 @@ class CTMLE:
             data=self._no_data(spec, feedback=actor_critic.feedback),
             belief=self._fit(segments=1).init(ensemble),
             actor_critic=actor_critic,
-            phase=jnp.asarray(Phase.ACT),
-            step=jnp.asarray(0),
+            phase=jnp.asarray(Phase.ACT, jnp.int32),
+            step=jnp.asarray(0, jnp.int32),
             metrics={name: jnp.zeros(()) for name in (*FIT_METRICS, *IMPROVE_METRICS)},
         )
 
@@ -131,7 +132,9 @@ class CTMLE:
         if before == 0 and self.episode(state) == 1:
             ensemble = fit_scales(state.belief.ensemble, state.spec, state.data)
             state = eqx.tree_at(lambda s: s.belief.ensemble, state, ensemble)
-        return eqx.tree_at(lambda s: (s.phase, s.step), state, (jnp.asarray(phase), jnp.asarray(0)))
+        return eqx.tree_at(
+            lambda s: (s.phase, s.step), state, (jnp.asarray(phase, jnp.int32), jnp.asarray(0, jnp.int32))
+        )
 
     def policy(self, state: CTMLEState) -> Policy:
         """The current policy, without exploration."""
@@ -163,7 +166,15 @@ class CTMLE:
         count = min(c.chunk, c.dynamics_updates - int(state.step))
         key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.FIT), episode)
         belief, metrics = fit_updates(
-            fit, state.spec, state.data, advantage, jnp.asarray(share), state.belief, state.step, count, key
+            fit,
+            state.spec,
+            state.data,
+            advantage,
+            jnp.asarray(share),
+            state.belief,
+            state.step,
+            jnp.asarray(count),
+            key,
         )
         state = eqx.tree_at(lambda s: s.belief, state, belief)
         return self._moved(state, metrics, count, c.dynamics_updates, Phase.POLICY)
@@ -182,7 +193,7 @@ class CTMLE:
             jnp.asarray(bootstrap),
             state.actor_critic,
             state.step,
-            count,
+            jnp.asarray(count),
             key,
         )
         state = eqx.tree_at(lambda s: s.actor_critic, state, actor_critic)
@@ -194,7 +205,7 @@ class CTMLE:
         return eqx.tree_at(
             lambda s: (s.phase, s.step, s.metrics),
             state,
-            (jnp.asarray(phase), jnp.asarray(step), {**state.metrics, **metrics}),
+            (jnp.asarray(phase, jnp.int32), jnp.asarray(step, jnp.int32), {**state.metrics, **metrics}),
         )
 
     def _fit(self, segments: int) -> Fit:

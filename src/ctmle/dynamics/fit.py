@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -141,16 +141,35 @@ def fit_updates(
     optimism: Float[Array, ""],
     belief: Belief,
     first: Int[Array, ""],
-    count: int,
+    count: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[Belief, dict[str, Array]]:
-    """Updates `first` to `first + count - 1` of a phase in one compiled scan; metrics are their means."""
-    arrays, static = eqx.partition(belief, eqx.is_array)
+    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
 
-    def body(arrays: Belief, step: Array) -> tuple[Belief, dict[str, Array]]:
-        belief = eqx.combine(arrays, static)
-        belief, metrics = fit_update(fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step))
-        return eqx.filter(belief, eqx.is_array), metrics
+    def update(belief: Belief, step: Array) -> tuple[Belief, dict[str, Array]]:
+        return fit_update(fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step))
 
-    arrays, metrics = jax.lax.scan(body, arrays, first + jnp.arange(count))
-    return eqx.combine(arrays, static), jax.tree.map(jnp.mean, metrics)
+    return loop(update, belief, METRICS, first, count)
+
+
+State = TypeVar("State")
+
+
+def loop(
+    update: Callable[[State, Array], tuple[State, dict[str, Array]]],
+    state: State,
+    metrics: tuple[str, ...],
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+) -> tuple[State, dict[str, Array]]:
+    """`count` updates in one compiled loop, whatever their number; the mean of each metric over them."""
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def body(step: Array, carry: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
+        arrays, sums = carry
+        state, found = update(eqx.combine(arrays, static), step)
+        return eqx.filter(state, eqx.is_array), {name: sums[name] + found[name] for name in metrics}
+
+    sums = {name: jnp.zeros(()) for name in metrics}
+    arrays, sums = jax.lax.fori_loop(first, first + count, body, (arrays, sums))
+    return eqx.combine(arrays, static), {name: value / count for name, value in sums.items()}

@@ -1,6 +1,7 @@
 """What we believe: drift and diffusion networks, and an ensemble of them."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
@@ -80,13 +81,14 @@ def init_dynamics(
         input_scale=jnp.ones(inputs),
         drift_scale=jnp.ones(observation.size),
         drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, drift_key),
-        log_scale=jnp.full(observation.size, jnp.log(start_scale)),
+        log_scale=jnp.zeros(observation.size) + math.log(start_scale),
         shape_net=shape_net,
         observation=observation,
         floor=floor,
     )
 
 
+@eqx.filter_jit
 def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
     """Measure the sizes of inputs and of slopes between looks in `data`, for the networks to work in."""
     real = data.real

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.dynamics.fit import cosine_decay
+from ctmle.dynamics.fit import cosine_decay, loop
 from ctmle.dynamics.mlp import Mlp
 from ctmle.envs.base import Spec
 from ctmle.planning.policy import Feedback, init_feedback
@@ -174,18 +174,12 @@ def improve_updates(
     bootstrap: Float[Array, ""],
     state: ActorCritic,
     first: Int[Array, ""],
-    count: int,
+    count: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[ActorCritic, dict[str, Array]]:
-    """Updates `first` to `first + count - 1` of a phase in one compiled scan; metrics are their means."""
-    arrays, static = eqx.partition(state, eqx.is_array)
+    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
 
-    def body(arrays: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array]]:
-        state = eqx.combine(arrays, static)
-        state, metrics = improve_update(
-            improve, spec, world, starts, bootstrap, state, step, jax.random.fold_in(key, step)
-        )
-        return eqx.filter(state, eqx.is_array), metrics
+    def update(state: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array]]:
+        return improve_update(improve, spec, world, starts, bootstrap, state, step, jax.random.fold_in(key, step))
 
-    arrays, metrics = jax.lax.scan(body, arrays, first + jnp.arange(count))
-    return eqx.combine(arrays, static), jax.tree.map(jnp.mean, metrics)
+    return loop(update, state, METRICS, first, count)
