@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test format check slow bench lock clean
+.PHONY: help setup train test format check slow faults bench lock clean
 
 help: ## Show what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ format: setup ## Format the code and mend what the linter can
 
 slow: setup ## The slower checks: learning over seeds (an hour or more)
 	$(BIN)/python -m pytest -m slow
+
+faults: setup ## Kill training runs a hundred times and compare with one left alone (half an hour)
+	$(BIN)/python tests/faults/kills.py --kills 100
 
 bench: setup ## Time a dynamics and a policy update beside this machine's matmul peak
 	$(BIN)/python benchmarks/updates.py

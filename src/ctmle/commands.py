@@ -50,8 +50,8 @@ def _resume(command: ResumeCommand) -> None:
     for warning in checkpoint.warnings:
         console.print(f"passed over a bad checkpoint: {warning}")
     if checkpoint.finished:
-        console.print(f"{folder.path} is finished: there is nothing to resume (see `ctmle evaluate {folder.path}`)")
-        return None
+        console.print(f"{folder.path} is finished: there is nothing to resume")
+        return _conclude(folder, job.config, checkpoint.records, console)
     console.print(f"resuming from {checkpoint.path}")
     return _go(job, folder, checkpoint, console)
 
@@ -74,6 +74,10 @@ def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Con
             f"cannot write to {folder.path}: {error.strerror or error}; what was saved before is intact."
             f" Mend that, then: ctmle resume {folder.path}"
         ) from error
+    _conclude(folder, config, records, console)
+
+
+def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, Any]], console: Console) -> None:
     from ctmle.report.learning_curve import plot_learning_curve
 
     plot_learning_curve(folder.learning_curve, config, records)
@@ -175,3 +179,4 @@ def use_compilation_cache() -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         jax.config.update("jax_compilation_cache_dir", str(home / "ctmle" / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -9,6 +9,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 UNROLLED_UP_TO = 6
 """Up to this size the factorisation is unrolled into elementwise operations, which vectorise over a batch."""
 
+LEAST_SHARE = 1e-5
+"""A coordinate keeps at least this share of its variance given the others: rounding could leave less than none."""
+
 
 class Gaussian(eqx.Module):
     """Residuals are passed in, not points, so that angles can be wrapped by whoever knows about them."""
@@ -50,7 +53,7 @@ def cholesky(matrix: Float[Array, "*batch size size"]) -> Float[Array, "*batch s
     for i in range(size):
         for j in range(i + 1):
             rest = matrix[..., i, j] - sum((lower[i][k] * lower[j][k] for k in range(j)), start=zero)
-            lower[i][j] = jnp.sqrt(jnp.maximum(rest, 1e-20)) if i == j else rest / lower[j][j]
+            lower[i][j] = jnp.sqrt(jnp.maximum(rest, LEAST_SHARE * matrix[..., i, i])) if i == j else rest / lower[j][j]
     return jnp.stack([jnp.stack(row, axis=-1) for row in lower], axis=-2)
 
 

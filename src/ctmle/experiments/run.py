@@ -123,6 +123,7 @@ class Run:
                 started = time.perf_counter()
                 state = jax.block_until_ready(agent.advance(state, self.schedule))
                 seconds[f"{phase}_seconds"] += time.perf_counter() - started
+                self._check_finite(state, episode, phase)
             while agent.episode(state) == episode:
                 state, policy, looks = agent.propose(state, self.schedule)
                 state = agent.observe(state, self.act(state, policy, looks))
@@ -189,6 +190,16 @@ class Run:
         c = self.config
         key = self.stream(Stream.PLANT, self.agent.trajectories(state))
         return simulate(self.env, policy, looks, key, step=c.step, observation=c.observation)
+
+    def _check_finite(self, state: CTMLEState, episode: int, phase: str) -> None:
+        """Stop before a number that is not one reaches a checkpoint: the last one is from before the trouble."""
+        for name, value in state.metrics.items():
+            if not np.isfinite(value):
+                raise ValueError(
+                    f"{name} became {float(value)} in the {phase} phase of episode {episode}, before update"
+                    f" {int(state.step) or 'the last'}: a smaller --dynamics-rate or --policy-rate, or a larger"
+                    " --diffusion-floor, may help; the last checkpoint is from before"
+                )
 
     def _progress(self, state: CTMLEState, phase: str) -> Record:
         metrics = {name: float(value) for name, value in state.metrics.items()}

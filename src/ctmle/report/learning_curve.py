@@ -1,5 +1,6 @@
 """The learning curve of a run as a picture."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from ctmle.config import TrainConfig
+from ctmle.storage.files import write_whole
 
 
 def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str, Any]]) -> None:
@@ -28,5 +30,7 @@ def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str,
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{config.agent} on {config.environment}, sigma = {config.sigma:g}, gap = {config.gap:g} s")
     axes.legend(loc="lower right", fontsize="small")
-    figure.savefig(path, dpi=150)
+    picture = BytesIO()
+    figure.savefig(picture, dpi=150, format="png")
     plt.close(figure)
+    write_whole(path, picture.getvalue())

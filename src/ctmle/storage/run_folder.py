@@ -131,11 +131,18 @@ class RunFolder:
 
 
 def _refuse_occupied(path: Path) -> None:
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if not path.exists() or (path.is_dir() and all(_is_remnant(entry) for entry in path.iterdir())):
         return
     if (path / "config.json").is_file():
         raise ValueError(f"{path} holds a run already: continue it with `ctmle resume {path}`, or choose another --out")
     raise ValueError(f"{path} exists already and is not an empty folder: choose another --out")
+
+
+def _is_remnant(entry: Path) -> bool:
+    """What a run leaves that was killed before its settings were written: nothing that anybody misses."""
+    if entry.name == "checkpoints":
+        return entry.is_dir() and not any(entry.iterdir())
+    return entry.name in ("lock", "config.json.part")
 
 
 def _described(config: TrainConfig) -> dict[str, Any]:

@@ -1,0 +1,93 @@
+"""Kill a real training run again and again, resume it each time, and compare with a run that was left alone.
+
+    python tests/faults/kills.py --kills 100        (`make faults`)
+
+Half of the kills come at random instants, half in the middle of writing a file. Nothing may be lost: the final
+weights, data and metrics (but for wall-clock entries) must be the same bytes.
+"""
+
+import argparse
+import json
+import os
+import random
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+VICTIM = Path(__file__).parent / "victim.py"
+NEVER = "0"
+TINY = shlex.split(
+    "--horizon 4 --gap 0.25 --step 0.05 --episodes 4 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
+    " --policy-hidden 16 16 --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 8 --policy-updates 8"
+    " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 2 --test-trajectories 3 --checkpoint-every 1"
+)
+
+
+def process(arguments: list[str], folder: Path, fatal_write: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(VICTIM), fatal_write, *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def outcome(run: Path) -> dict[str, object]:
+    """All that must be the same."""
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    metrics = [{key: value for key, value in line.items() if "seconds" not in key} for line in lines]
+    return {"metrics": metrics, **{path.name: path.read_bytes() for path in sorted(run.glob("*.safetensors"))}}
+
+
+def torment(folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """Runs with `kills` kills in all, each compared with the undisturbed one. Returns the tally."""
+    chance = random.Random(seed)
+    train = ["train", "pendulum", *TINY, "--out"]
+    process([*train, "calm"], folder, NEVER).wait()  # compiles; the second one shows how long a run takes
+    started = time.monotonic()
+    if process([*train, "calm2"], folder, NEVER).wait() != 0:
+        raise RuntimeError("the undisturbed run failed")
+    usual, expected = time.monotonic() - started, outcome(folder / "calm")
+    tally = {"kills": 0, "resumes": 0, "finished runs": 0, "losses": int(outcome(folder / "calm2") != expected)}
+    while tally["kills"] < kills:
+        name = f"run{tally['finished runs']}"
+        command = [*train, name]
+        while True:
+            in_write = chance.random() < 0.5 and tally["kills"] < kills
+            victim = process(command, folder, str(chance.randint(1, 60)) if in_write else NEVER)
+            if not in_write and tally["kills"] < kills:
+                try:
+                    victim.wait(timeout=chance.uniform(0.0, usual))
+                except subprocess.TimeoutExpired:
+                    victim.kill()
+            code = victim.wait()
+            if code == 0:
+                break
+            if code != -9:
+                raise RuntimeError(f"{' '.join(command[:2])} {name} ended with code {code}, not by the kill")
+            tally["kills"] += 1
+            if (folder / name / "config.json").exists():
+                command = ["resume", name]
+                tally["resumes"] += 1
+        tally["finished runs"] += 1
+        tally["losses"] += int(outcome(folder / name) != expected)
+    return tally
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        tally = torment(Path(folder), arguments.kills, arguments.seed)
+    print(", ".join(f"{name}: {value}" for name, value in tally.items()))
+    sys.exit(tally["losses"] > 0)
+
+
+if __name__ == "__main__":
+    main()
