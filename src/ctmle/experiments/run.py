@@ -193,13 +193,13 @@ class Run:
 
     def _check_finite(self, state: CTMLEState, episode: int, phase: str) -> None:
         """Stop before a number that is not one reaches a checkpoint: the last one is from before the trouble."""
+        where = f"in the {phase} phase of episode {episode}, before update {int(state.step) or 'the last'}"
+        hint = "a smaller --dynamics-rate or --policy-rate, or a larger --diffusion-floor, may help"
         for name, value in state.metrics.items():
             if not np.isfinite(value):
-                raise ValueError(
-                    f"{name} became {float(value)} in the {phase} phase of episode {episode}, before update"
-                    f" {int(state.step) or 'the last'}: a smaller --dynamics-rate or --policy-rate, or a larger"
-                    " --diffusion-floor, may help; the last checkpoint is from before"
-                )
+                raise ValueError(f"{name} became {float(value)} {where}: {hint}; the last checkpoint is from before")
+        if phase == "policy" and float(state.metrics["skipped_updates"]) == 1.0:
+            raise ValueError(f"every imagined trajectory ran away {where}: {hint}; the last checkpoint is from before")
 
     def _progress(self, state: CTMLEState, phase: str) -> Record:
         metrics = {name: float(value) for name, value in state.metrics.items()}

@@ -15,7 +15,7 @@ from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, World, rollout
 from ctmle.planning.starts import Starts
 
-METRICS: tuple[str, ...] = ("actor_loss", "critic_loss", "actor_gradient", "rollout_reward")
+METRICS: tuple[str, ...] = ("actor_loss", "critic_loss", "actor_gradient", "rollout_reward", "skipped_updates")
 
 
 SATURATION_COST = 0.01
@@ -138,9 +138,14 @@ def improve_update(
     target = jax.tree.map(
         lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
     )
-    measured = (loss, critic_loss, optax.tree.norm(gradient), jnp.mean(path.rewards))
-    metrics = dict(zip(METRICS, measured, strict=True))
-    return ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser), metrics
+    size = optax.tree.norm(gradient)
+    measured = jnp.stack([loss, critic_loss, size, jnp.mean(path.rewards)])
+    # Where a belief is wild, an imagined trajectory can run away: such an update is left out, and counted.
+    sound = jnp.all(jnp.isfinite(measured)) & jnp.all(jnp.isfinite(path.states))
+    new = ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser)
+    new = jax.tree.map(lambda a, b: jnp.where(sound, a, b) if eqx.is_array(a) else a, new, state)
+    measured = (*jnp.where(sound, measured, 0.0), 1.0 - sound.astype(jnp.float32))
+    return new, dict(zip(METRICS, measured, strict=True))
 
 
 def _fit_critic(
