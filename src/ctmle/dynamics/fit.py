@@ -113,6 +113,7 @@ def fit_update(
         log_scale=fit.diffusion_rate * updates.log_scale,
         input_scale=jnp.zeros_like(updates.input_scale),
         drift_scale=jnp.zeros_like(updates.drift_scale),
+        diffusion_ceiling=jnp.zeros_like(updates.diffusion_ceiling),
     )
 
     def running(old: Array, new: Array) -> Array:

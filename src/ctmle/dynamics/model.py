@@ -21,6 +21,13 @@ Controls = Float[Array, "*batch control"]
 SHORTEST_GAP = 1e-3
 """Seconds. Gaps are not taken to be shorter than this: a random look can land on a grid look."""
 
+DRIFT_BOUND = 30.0
+"""A belief's drift is at most this many times the size of the first data's slopes: off the data a network
+extrapolates, and without a bound imagined trajectories that leave the data run away."""
+
+START_SHARE = 0.3
+"""Where the diffusion starts, as a share of its ceiling."""
+
 DiffusionKind = Literal["constant", "state"]
 
 
@@ -35,13 +42,15 @@ class SDE(Protocol):
 class Dynamics(eqx.Module):
     """One believed SDE  dy = f(y, u) dt + g(y, u) dW  with diagonal g, for any leading batch axes.
 
-    g = floor + exp(log_scale + shape(y, u)): a base level per coordinate, which moves at its own learning rate, times
-    a bounded state-dependent factor (absent when the diffusion is constant). The networks see inputs and give drifts in
-    units in which the first data has size 1 (`fit_scales`); these scales are measured, not trained.
+    g = exp(log_scale + shape(y, u)) above a floor and below a ceiling: a base level per coordinate, which moves at its
+    own learning rate, times a bounded state-dependent factor (absent when the diffusion is constant). The networks see
+    inputs and give drifts in units in which the first data has size 1; the ceiling is the diffusion that would explain
+    that data without any drift (`fit_scales`). These scales are measured, not trained.
     """
 
     input_scale: Float[Array, "*members inputs"]
     drift_scale: Float[Array, "*members observed"]
+    diffusion_ceiling: Float[Array, "*members observed"]
     drift_net: Mlp
     log_scale: Float[Array, "*members observed"]
     shape_net: Mlp | None
@@ -49,13 +58,13 @@ class Dynamics(eqx.Module):
     floor: float = eqx.field(static=True)
 
     def drift(self, y: Observed, u: Controls) -> Observed:
-        return self.drift_scale * self.drift_net(self._inputs(y, u))
+        return self.drift_scale * DRIFT_BOUND * jnp.tanh(self.drift_net(self._inputs(y, u)) / DRIFT_BOUND)
 
     def diffusion(self, y: Observed, u: Controls) -> Observed:
         log_scale = jnp.broadcast_to(self.log_scale, y.shape)
         if self.shape_net is not None:
             log_scale = log_scale + 2.0 * jnp.tanh(self.shape_net(self._inputs(y, u)))
-        return self.floor + jnp.exp(log_scale)
+        return self.floor + self.diffusion_ceiling * jnp.tanh(jnp.exp(log_scale) / self.diffusion_ceiling)
 
     def _inputs(self, y: Observed, u: Controls) -> Array:
         return jnp.concatenate([self.observation.features(y), u], axis=-1) / self.input_scale
@@ -68,7 +77,6 @@ def init_dynamics(
     hidden: Sequence[int],
     diffusion: DiffusionKind,
     floor: float,
-    start_scale: float = 0.3,
 ) -> Dynamics:
     drift_key, shape_key = jax.random.split(key)
     observation = spec.observation
@@ -80,8 +88,9 @@ def init_dynamics(
     return Dynamics(
         input_scale=jnp.ones(inputs),
         drift_scale=jnp.ones(observation.size),
+        diffusion_ceiling=jnp.ones(observation.size),
         drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, drift_key),
-        log_scale=jnp.zeros(observation.size) + math.log(start_scale),
+        log_scale=jnp.zeros(observation.size) + math.log(START_SHARE),
         shape_net=shape_net,
         observation=observation,
         floor=floor,
@@ -95,19 +104,23 @@ def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
     inputs = jnp.concatenate([spec.observation.features(data.states), data.controls], axis=-1)
     gaps = jnp.maximum(jnp.diff(data.times, axis=1), SHORTEST_GAP)[..., None]
     slopes = spec.observation.residual(data.states[:, 1:], data.states[:, :-1]) / gaps
+    counted = jnp.where(real[:, 1:, None], gaps, 0.0)
 
     def size(values: Array, weights: Array) -> Array:
         """Root mean square, weighted."""
-        return jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights))
+        return jnp.maximum(jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights)), 1e-3)
 
-    input_scale = jnp.maximum(size(inputs, real[..., None]), 1e-3)
-    # A slope over a short gap is mostly noise: it counts by the gap's length.
-    drift_scale = jnp.maximum(size(slopes, jnp.where(real[:, 1:, None], gaps, 0.0)), 1e-3)
-    members = ensemble.log_scale.shape[0]
+    def for_each_member(scale: Array) -> Array:
+        return jnp.broadcast_to(scale, (ensemble.log_scale.shape[0], *scale.shape))
+
+    ceiling = size(slopes * jnp.sqrt(gaps), counted)
     return dataclasses.replace(
         ensemble,
-        input_scale=jnp.broadcast_to(input_scale, (members, *input_scale.shape)),
-        drift_scale=jnp.broadcast_to(drift_scale, (members, *drift_scale.shape)),
+        input_scale=for_each_member(size(inputs, real[..., None].astype(inputs.dtype))),
+        # A slope over a short gap is mostly noise: it counts by the gap's length.
+        drift_scale=for_each_member(size(slopes, counted)),
+        diffusion_ceiling=for_each_member(ceiling),
+        log_scale=for_each_member(jnp.log(START_SHARE * ceiling)),
     )
 
 
