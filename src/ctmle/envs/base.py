@@ -51,7 +51,7 @@ class Env(eqx.Module):
     """A controlled SDE. A system of your own is one subclass: four methods and five attributes.
 
     `state_names` and `angles` (indices of coordinates that live on a circle) describe the state, `control_low` and
-    `control_high` bound the control, `horizon` is T in seconds. `check_env` says what is wrong with a subclass.
+    `control_high` bound the control, `horizon` is T in seconds. Methods take one state and must be pure JAX functions.
     """
 
     state_names: eqx.AbstractVar[tuple[str, ...]]
