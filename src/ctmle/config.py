@@ -234,7 +234,7 @@ Command = TrainConfig | ResumeCommand | EvaluateCommand | OracleCommand | EnvsCo
 def preset(environment: str, name: str) -> TrainConfig:
     """The defaults of a preset for an environment.
 
-    `default` is what we measured to learn best (docs/results.md); `paper` takes the paper's tables literally; `quick`
+    `default` is what worked best in our trials (docs/results.md); `paper` takes the paper's tables literally; `quick`
     shows within a minute that everything runs, and does not always learn.
     """
     start = TrainConfig(environment=environment, preset=name)  # pyright: ignore[reportArgumentType]
