@@ -35,10 +35,10 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-slow: setup ## The slower checks: learning over seeds (an hour or more)
+slow: setup ## The slower checks: every environment learns to success
 	$(BIN)/python -m pytest -m slow
 
-faults: setup ## Kill training runs a hundred times and compare with one left alone (half an hour)
+faults: setup ## Kill training runs a hundred times and compare with one left alone
 	$(BIN)/python tests/faults/kills.py --kills 100
 
 bench: setup ## Time a dynamics and a policy update beside this machine's matmul peak

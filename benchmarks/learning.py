@@ -1,6 +1,6 @@
 """Episodes to success over seeds: the table in docs/results.md.
 
-    python benchmarks/learning.py                      the whole table (an hour and a half on two cores)
+    python benchmarks/learning.py                      the whole table (about an hour on two cores)
     python benchmarks/learning.py pendulum --seeds 2   a part of it
 
 Every run is an ordinary `ctmle train` with the default preset in a process of its own, on one thread, as many at a

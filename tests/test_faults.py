@@ -8,7 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny import run_config
 
+from ctmle.experiments import Run
+from ctmle.storage import RunFolder
 from ctmle.storage.files import only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
@@ -34,6 +37,7 @@ def test_a_signal_stops_at_a_checkpoint_and_the_run_goes_on(number, folder):
     command = [sys.executable, "-m", "ctmle", "train", "pendulum", *TINY, "--out", name]
     victim = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
     while not list((folder / name / "checkpoints").glob("*.safetensors")):
+        assert victim.poll() is None, "the run ended before its first checkpoint"
         time.sleep(0.01)
     victim.send_signal(number)
     output = victim.communicate(timeout=120)[0]
@@ -57,3 +61,13 @@ def test_a_second_process_on_one_run_is_refused_until_the_first_is_gone(tmp_path
     first.communicate()
     with only_writer(tmp_path):
         pass
+
+
+def test_a_refused_process_leaves_the_log_alone(tmp_path):
+    config = run_config(out=str(tmp_path / "run"))
+    folder, run = RunFolder.create(config), Run(config)
+    run.save_checkpoint(folder, run.init(), [])
+    folder.metrics_file.write_text("what the first process wrote")
+    with only_writer(folder.path), pytest.raises(ValueError, match="another process"):
+        run.train(folder, checkpoint=folder.read_checkpoint())
+    assert folder.metrics_file.read_text() == "what the first process wrote"

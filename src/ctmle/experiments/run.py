@@ -88,10 +88,9 @@ class Run:
         """
         state = self.init() if checkpoint is None else self.restore(checkpoint)
         records = [] if checkpoint is None else list(checkpoint.records)
-        if checkpoint is not None:
-            folder.write_metrics(records)
         chunks = 0
         with only_writer(folder.path), Interrupt() as interrupt:
+            folder.write_metrics(records)
             for moment in self.steps(state):
                 if moment.record is not None:
                     records.append(moment.record)
