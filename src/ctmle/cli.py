@@ -3,22 +3,22 @@
 JAX is imported only once a command really runs, so that help and mistakes answer at once.
 """
 
+import functools
+import operator
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from ctmle.checks import check_config
 from ctmle.config import (
+    COMMANDS,
     ENVIRONMENT_NAMES,
     PRESET_NAMES,
-    Command,
-    EnvsCommand,
     EvaluateCommand,
     OracleCommand,
-    ResumeCommand,
     TrainConfig,
     preset,
 )
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_complain("stopped"))
 
 
-def _check(command: Command) -> None:
+def _check(command: Any) -> None:
     """What can be refused without loading JAX is refused at once."""
     if isinstance(command, TrainConfig):
         check_config(command)
@@ -61,25 +61,25 @@ def _check(command: Command) -> None:
         raise ValueError(f"--episodes must be at least 1, not {command.episodes}")
 
 
-def _parse(arguments: list[str]) -> Command:
+def _parse(arguments: list[str]) -> Any:
     """Presets are defaults, so which preset and environment are asked for is looked up before the rest is parsed."""
     environment = next((a for a in arguments if a in ENVIRONMENT_NAMES), "pendulum")
     if len(arguments) > 1 and arguments[0] in ("train", "oracle") and not arguments[1].startswith("-"):
         _check_environment(arguments[1])
     start = preset(environment, _option(arguments, "--preset", PRESET_NAMES))
-    commands = (
-        Annotated[TrainConfig, tyro.conf.subcommand("train", default=start)]
-        | Annotated[ResumeCommand, tyro.conf.subcommand("resume")]
-        | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
-        | Annotated[OracleCommand, tyro.conf.subcommand("oracle")]
-        | Annotated[EnvsCommand, tyro.conf.subcommand("envs")]
-    )
+    kinds = [_subcommand(name, kind, start) for name, kind in COMMANDS.items()]
     return tyro.cli(
-        commands,  # pyright: ignore[reportArgumentType]
+        functools.reduce(operator.or_, kinds),
         prog="ctmle",
         args=arguments,
         description="Continuous-time reinforcement learning: control noisy systems when every look costs something.",
     )
+
+
+def _subcommand(name: str, kind: type, start: TrainConfig) -> Any:
+    if kind is TrainConfig:
+        return Annotated[kind, tyro.conf.subcommand(name, default=start)]
+    return Annotated[kind, tyro.conf.subcommand(name)]
 
 
 def _option(arguments: list[str], name: str, known: Sequence[str]) -> str:

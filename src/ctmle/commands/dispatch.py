@@ -1,0 +1,21 @@
+"""Finds what a command does by its type."""
+
+import os
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+import jax
+
+
+@singledispatch
+def run(command: Any) -> None:
+    raise TypeError(f"not a command: {command!r}")
+
+
+def use_compilation_cache() -> None:
+    """Compiled programs are kept between runs, so that a second run starts at once."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        jax.config.update("jax_compilation_cache_dir", str(home / "ctmle" / "jax"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -1,0 +1,76 @@
+"""`ctmle train` and `ctmle resume`."""
+
+from typing import Any
+
+from rich.console import Console
+
+from ctmle.commands.dispatch import run, use_compilation_cache
+from ctmle.config import ResumeCommand, TrainConfig
+from ctmle.experiments.interrupt import Interrupted
+from ctmle.experiments.run import Run
+from ctmle.report.progress import Progress, episode_table
+from ctmle.storage.run_folder import Checkpoint, RunFolder
+
+
+@run.register
+def _train(config: TrainConfig) -> None:
+    job = Run(config)
+    folder = RunFolder.create(config)
+    _go(job, folder, None, Console())
+
+
+@run.register
+def _resume(command: ResumeCommand) -> None:
+    folder, console = RunFolder.open(command.run), Console()
+    job = Run(folder.read_config())
+    if not folder.checkpoints:
+        console.print(f"{folder.path} has no checkpoint yet: it starts anew")
+        return _go(job, folder, None, console)
+    checkpoint = folder.read_checkpoint()
+    for warning in checkpoint.warnings:
+        console.print(f"passed over a bad checkpoint: {warning}")
+    if checkpoint.finished:
+        console.print(f"{folder.path} is finished: there is nothing to resume")
+        return _conclude(folder, job.config, checkpoint.records, console)
+    console.print(f"resuming from {checkpoint.path}")
+    return _go(job, folder, checkpoint, console)
+
+
+def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Console) -> None:
+    use_compilation_cache()
+    config = job.config
+    console.print(
+        f"{config.agent} on {config.environment}, sigma {config.sigma:g}, gap {config.gap:g} s, seed {config.seed},"
+        f" preset {config.preset}; run folder {folder.path}"
+    )
+    try:
+        with Progress(config, console) as progress:
+            records = job.train(folder, (progress,), checkpoint)
+    except Interrupted as stop:
+        console.print(f"{stop}; everything is saved. Go on with: ctmle resume {folder.path}", highlight=False)
+        raise
+    except OSError as error:
+        raise OSError(
+            f"cannot write to {folder.path}: {error.strerror or error}; what was saved before is intact."
+            f" Mend that, then: ctmle resume {folder.path}"
+        ) from error
+    _conclude(folder, config, records, console)
+
+
+def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, Any]], console: Console) -> None:
+    from ctmle.report.learning_curve import plot_learning_curve
+
+    plot_learning_curve(folder.learning_curve, config, records)
+    console.print(episode_table(records))
+    console.print(_verdict(config, records))
+    console.print(f"run folder: {folder.path} (config, metrics, weights, data and {folder.learning_curve.name})")
+    console.print(f"next: ctmle evaluate {folder.path} --trajectories 100", highlight=False)
+
+
+def _verdict(config: TrainConfig, records: list[dict[str, Any]]) -> str:
+    first = next((r for r in records if r["success"]), None)
+    goal = config.evaluation.success
+    if first is None:
+        best = max(r["score"] for r in records)
+        return f"no episode reached a score of {goal:g} (best {best:.3f}): more --episodes or a smaller --gap may help"
+    return f"success: a score of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"

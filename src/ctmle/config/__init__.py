@@ -1,0 +1,41 @@
+"""What is asked for: one frozen, typed, commented dataclass per thing. The command line derives from these.
+
+No JAX in here, so that `ctmle --help` answers at once.
+"""
+
+from ctmle.config.commands import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
+from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.train import (
+    AGENT_NAMES,
+    ENVIRONMENT_NAMES,
+    PRESET_NAMES,
+    EvaluationConfig,
+    TrainConfig,
+    config_from_json,
+    preset,
+)
+
+COMMANDS: dict[str, type] = {
+    "train": TrainConfig,
+    "resume": ResumeCommand,
+    "evaluate": EvaluateCommand,
+    "oracle": OracleCommand,
+    "envs": EnvsCommand,
+}
+"""What can be asked of the command line, by its first word."""
+
+__all__ = [
+    "AGENT_NAMES",
+    "COMMANDS",
+    "ENVIRONMENT_NAMES",
+    "PRESET_NAMES",
+    "CTMLEConfig",
+    "EnvsCommand",
+    "EvaluateCommand",
+    "EvaluationConfig",
+    "OracleCommand",
+    "ResumeCommand",
+    "TrainConfig",
+    "config_from_json",
+    "preset",
+]

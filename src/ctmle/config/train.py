@@ -1,0 +1,138 @@
+"""Settings of a training run."""
+
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+import tyro
+
+from ctmle.config.ct_mle import CTMLEConfig
+
+EnvironmentName = Literal["pendulum", "cartpole", "cartpole-swingup", "acrobot", "linear-quadratic"]
+AgentName = Literal["ct-mle"]
+PresetName = Literal["default", "paper", "quick"]
+
+Config = TypeVar("Config")
+
+ENVIRONMENT_NAMES: tuple[str, ...] = get_args(EnvironmentName)
+AGENT_NAMES: tuple[str, ...] = get_args(AgentName)
+PRESET_NAMES: tuple[str, ...] = get_args(PresetName)
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How a policy is judged."""
+
+    test_trajectories: int = 10
+    """[N_test] Test trajectories at the end of every episode."""
+    warm_up: float = 3.0
+    """[T_warm-up] Seconds of each test trajectory before the reward counts."""
+    success: float = 0.9
+    """Mean reward after the warm-up that counts as success."""
+    test_gap: float = 0.05
+    """Seconds between the points at which the reward of a test trajectory is taken."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Learn to control a system, and keep everything about it in a run folder.
+
+    Settings of the algorithm are listed below with the preset's values; any of them can be given.
+    """
+
+    environment: tyro.conf.Positional[EnvironmentName] = "pendulum"
+    """Which system to control (see `ctmle envs`)."""
+    agent: AgentName = "ct-mle"
+    """Which algorithm learns."""
+    preset: PresetName = "default"
+    """Where the settings below start from: what we found to work, the paper's tables, or a quick look."""
+    sigma: float = 2.0
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: float | None = None
+    """Diffusion per sigma; none: the environment's own, such that sigma = 2 is hard but solvable."""
+    horizon: float = 10.0
+    """[T] Length of an episode and of each test trajectory, in seconds."""
+    observation: Literal["angles", "trig"] = "angles"
+    """What the agent sees: physical coordinates, or the paper's (cos, sin, velocity)."""
+    uniform_start: bool = False
+    """Pendulum only: start from a random angle and velocity instead of hanging."""
+    bang_bang: bool = False
+    """Cart-pole only: the paper's fixed force, of which the control gives the direction."""
+    underactuated: bool = False
+    """Acrobot only: torque on the second joint alone."""
+    step: float = 0.01
+    """Longest step of the simulated plant, in seconds."""
+    gap: float = 0.125
+    """[Delta] Seconds between two looks of the grid."""
+    random_looks: bool = True
+    """Take one more look per gap at a uniformly random time."""
+    episodes: int = 5
+    """[N] Episodes after the initial data."""
+    seed: int = 0
+    """Seed of everything random in the run."""
+    stop_at_success: bool = False
+    """End the run after the first episode whose test score is a success."""
+    checkpoint_every: int = 5
+    """Chunks of updates between two checkpoints inside an episode; each episode ends with one in any case."""
+    checkpoints_kept: int = 2
+    """How many of the newest checkpoints stay on the disk."""
+    out: str | None = None
+    """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
+    learner: Annotated[CTMLEConfig, tyro.conf.arg(name="")] = field(default_factory=CTMLEConfig)
+    evaluation: Annotated[EvaluationConfig, tyro.conf.arg(name="")] = field(default_factory=EvaluationConfig)
+
+
+def preset(environment: str, name: str) -> TrainConfig:
+    """The defaults of a preset for an environment.
+
+    `default` is what worked best in our trials (docs/results.md); `paper` takes the paper's tables literally; `quick`
+    shows within a minute that everything runs, and does not always learn.
+    """
+    start = TrainConfig(environment=environment, preset=name)  # pyright: ignore[reportArgumentType]
+    if environment == "linear-quadratic":
+        start = replace(start, horizon=4.0, evaluation=EvaluationConfig(warm_up=1.0))
+    if environment == "acrobot":
+        start = replace(start, episodes=15, learner=replace(start.learner, longest_step=0.0625))
+    if environment == "cartpole-swingup":
+        start = replace(start, episodes=15, learner=replace(start.learner, policy_updates=500))
+    if name == "paper":
+        learner = replace(
+            start.learner,
+            trajectory_seconds=50.0,
+            objective="score-matching",
+            gap_weighted=False,
+            control="hold",
+            covariance="euler",
+            solver="dopri5",
+            dynamics_final_rate=1.0,
+        )
+        return replace(start, observation="trig", learner=learner)
+    if name == "quick":
+        learner = replace(
+            start.learner,
+            ensemble=5,
+            dynamics_hidden=(64, 64),
+            policy_hidden=(64, 64),
+            dynamics_updates=300,
+            policy_updates=150,
+            particles=50,
+        )
+        return replace(start, episodes=2, learner=learner)
+    return start
+
+
+def config_from_json(content: dict[str, Any]) -> TrainConfig:
+    """The settings in a run folder's config.json. Raises ValueError for a key that is not a setting."""
+    content = dict(content)
+    learner = _from_keys(CTMLEConfig, content.pop("learner", {}))
+    evaluation = _from_keys(EvaluationConfig, content.pop("evaluation", {}))
+    return replace(_from_keys(TrainConfig, content), learner=learner, evaluation=evaluation)
+
+
+def _from_keys(kind: type[Config], content: dict[str, Any]) -> Config:
+    known = {f.name for f in fields(kind)}  # pyright: ignore[reportArgumentType]
+    for key in content:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            raise ValueError(f"there is no setting '{key}'" + (f": did you mean '{near[0]}'?" if near else ""))
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in content.items()})
