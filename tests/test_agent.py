@@ -23,7 +23,7 @@ SCHEDULE = Equidistant(0.25)
 def drive(agent, state, trajectories: int, schedule=SCHEDULE):
     for _ in range(trajectories):
         state, policy, times = agent.propose(state, schedule)
-        key = jax.random.fold_in(jax.random.key(7), agent.trajectories(state))
+        key = jax.random.fold_in(jax.random.key(7), agent.standing(state).trajectories)
         state = agent.observe(state, simulate(ENV, policy, times, key, step=0.05))
     return state
 

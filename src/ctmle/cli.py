@@ -14,6 +14,7 @@ import tyro
 
 from ctmle.checks import check_config
 from ctmle.config import (
+    AGENT_NAMES,
     COMMANDS,
     ENVIRONMENT_NAMES,
     PRESET_NAMES,
@@ -24,6 +25,7 @@ from ctmle.config import (
 )
 
 USER_ERROR = 2
+RUN_FAILED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()
     except (ValueError, OSError) as error:
         sys.exit(_complain(str(error)))
+    except RuntimeError as error:
+        _complain(str(error))
+        sys.exit(RUN_FAILED)
     except KeyboardInterrupt:
         sys.exit(_complain("stopped"))
 
@@ -62,11 +67,12 @@ def _check(command: Any) -> None:
 
 
 def _parse(arguments: list[str]) -> Any:
-    """Presets are defaults, so which preset and environment are asked for is looked up before the rest is parsed."""
+    """Presets are defaults, so which preset, agent and environment are asked for is looked up before the rest."""
     environment = next((a for a in arguments if a in ENVIRONMENT_NAMES), "pendulum")
     if len(arguments) > 1 and arguments[0] in ("train", "oracle") and not arguments[1].startswith("-"):
         _check_environment(arguments[1])
-    start = preset(environment, _option(arguments, "--preset", PRESET_NAMES))
+    agent = _option(arguments, "--agent", AGENT_NAMES)
+    start = preset(environment, _option(arguments, "--preset", PRESET_NAMES), agent)
     kinds = [_subcommand(name, kind, start) for name, kind in COMMANDS.items()]
     return tyro.cli(
         functools.reduce(operator.or_, kinds),

@@ -1,6 +1,7 @@
 """The named algorithms, as compositions of the parts."""
 
-from ctmle.agents.base import Agent
+from ctmle.agents.base import Agent, ModelBased, Past, Standing
 from ctmle.agents.ct_mle import CTMLE, CTMLEState, Phase
+from ctmle.agents.registry import build_agent
 
-__all__ = ["CTMLE", "Agent", "CTMLEState", "Phase"]
+__all__ = ["CTMLE", "Agent", "CTMLEState", "ModelBased", "Past", "Phase", "Standing", "build_agent"]

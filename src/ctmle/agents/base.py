@@ -1,12 +1,43 @@
 """The contract of every agent: propose a policy and when to look; observe what was seen."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
+from ctmle.planning.rollout import World
 from ctmle.schedules.base import Looks, Schedule
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where an agent stands in its work."""
+
+    episode: int
+    """The number n of the episode that it works on; 0 while it still gathers its initial data."""
+    phase: str
+    """What it does next."""
+    done: int
+    """Updates done in this episode, ..."""
+    total: int
+    """... of how many."""
+    trajectories: int
+    """How many it has observed."""
+    looks: int
+    """How many looks it has spent."""
+    metrics: dict[str, float]
+    """What its last updates measured."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """A trajectory that the agent drove, and the policy that drove it."""
+
+    episode: int
+    policy: Any
+    trajectory: Trajectory
 
 
 @runtime_checkable
@@ -22,3 +53,24 @@ class Agent(Protocol):
     def advance(self, state: Any, schedule: Schedule) -> Any: ...
     def propose(self, state: Any, schedule: Schedule) -> tuple[Any, Any, Looks]: ...
     def observe(self, state: Any, trajectory: Trajectory) -> Any: ...
+
+    def standing(self, state: Any) -> Standing: ...
+
+    def policy(self, state: Any) -> Any:
+        """The current policy, without exploration."""
+        ...
+
+    def history(self, state: Any) -> list[Past]:
+        """What its episodes drove, from old to new (initial data left out); at least the last one."""
+        ...
+
+    def parts(self, state: Any) -> dict[str, Any]:
+        """The trained parts, by name: each is kept in a file of its own."""
+        ...
+
+
+@runtime_checkable
+class ModelBased(Agent, Protocol):
+    """An agent that believes in an SDE."""
+
+    def world(self, state: Any) -> World: ...

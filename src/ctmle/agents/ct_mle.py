@@ -2,24 +2,29 @@
 
 import math
 from enum import IntEnum
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ctmle.agents.base import Past, Standing
+from ctmle.agents.setbacks import another_try, pace, went_wrong
 from ctmle.config import CTMLEConfig
 from ctmle.data.dataset import Dataset
+from ctmle.data.finite import check_looks
 from ctmle.data.trajectory import Trajectory
 from ctmle.dynamics.fit import METRICS as FIT_METRICS
 from ctmle.dynamics.fit import Belief, Fit, fit_updates
+from ctmle.dynamics.loop import Chunk
 from ctmle.dynamics.model import fit_scales, init_ensemble
 from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
 from ctmle.dynamics.transition import TransitionLaw
 from ctmle.envs.base import Spec
 from ctmle.planning.improve import METRICS as IMPROVE_METRICS
 from ctmle.planning.improve import ActorCritic, Improve, improve_updates
-from ctmle.planning.optimism import CriticAdvantage, planning_share
+from ctmle.planning.optimism import CriticAdvantage, eta, planning_share
 from ctmle.planning.policy import Feedback, Policy, random_signal, silent_signal
 from ctmle.planning.rollout import LearnedWorld, World
 from ctmle.planning.starts import Starts
@@ -57,6 +62,7 @@ class CTMLEState(eqx.Module):
     actor_critic: ActorCritic
     phase: Int[Array, ""]
     step: Int[Array, ""]
+    setbacks: Int[Array, ""]
     metrics: dict[str, Float[Array, ""]]
 
 
@@ -88,16 +94,32 @@ class CTMLE:
             actor_critic=actor_critic,
             phase=jnp.asarray(Phase.ACT, jnp.int32),
             step=jnp.asarray(0, jnp.int32),
+            setbacks=jnp.asarray(0, jnp.int32),
             metrics={name: jnp.zeros(()) for name in (*FIT_METRICS, *IMPROVE_METRICS)},
         )
 
-    def trajectories(self, state: CTMLEState) -> int:
-        return int(state.data.count)
-
     def episode(self, state: CTMLEState) -> int:
         """The number n of the episode that the agent works on; 0 while it still gathers its initial data."""
-        extra = self.trajectories(state) - self.config.initial_trajectories
-        return 0 if extra < 0 else 1 + extra // self.config.trajectories_per_episode
+        return self._episode_of(int(state.data.count))
+
+    def standing(self, state: CTMLEState) -> Standing:
+        c, phase = self.config, Phase(int(state.phase))
+        first = 0 if self.known_world else c.dynamics_updates
+        total = first + c.policy_updates
+        before = {Phase.DYNAMICS: 0, Phase.POLICY: first, Phase.ACT: total}[phase]
+        metrics = {name: float(value) for name, value in sorted(state.metrics.items())}
+        metrics |= {"setbacks": float(state.setbacks)}
+        if self.known_world is None and self.episode(state) > 0:
+            metrics |= {"eta": eta(c.eta_base, self.episode(state))}
+        return Standing(
+            episode=self.episode(state),
+            phase=phase.name.lower(),
+            done=before + int(state.step),
+            total=total,
+            trajectories=int(state.data.count),
+            looks=int(state.data.looks),
+            metrics=metrics,
+        )
 
     def ready(self, state: CTMLEState) -> bool:
         return int(state.phase) == Phase.ACT
@@ -114,7 +136,7 @@ class CTMLE:
         """Believe, plan, decide when to look."""
         while not self.ready(state):
             state = self.advance(state, schedule)
-        spec, number = state.spec, self.trajectories(state)
+        spec, number = state.spec, int(state.data.count)
         looks_key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.LOOKS), number)
         looks = schedule.looks(looks_key, self.config.trajectory_seconds or spec.horizon)
         if self.episode(state) > 0:
@@ -125,6 +147,7 @@ class CTMLE:
 
     def observe(self, state: CTMLEState, trajectory: Trajectory) -> CTMLEState:
         """Write down what was seen; a finished episode leads to the next fit."""
+        check_looks(trajectory)
         before = self.episode(state)
         state = eqx.tree_at(lambda s: s.data, state, state.data.add(trajectory))
         first = Phase.DYNAMICS if self.known_world is None else Phase.POLICY
@@ -132,17 +155,37 @@ class CTMLE:
         if before == 0 and self.episode(state) == 1:
             ensemble = fit_scales(state.belief.ensemble, state.spec, state.data)
             state = eqx.tree_at(lambda s: s.belief.ensemble, state, ensemble)
+        zero = jnp.asarray(0, jnp.int32)
+        setbacks = zero if self.episode(state) > before else state.setbacks
         return eqx.tree_at(
-            lambda s: (s.phase, s.step), state, (jnp.asarray(phase, jnp.int32), jnp.asarray(0, jnp.int32))
+            lambda s: (s.phase, s.step, s.setbacks), state, (jnp.asarray(phase, jnp.int32), zero, setbacks)
         )
 
     def policy(self, state: CTMLEState) -> Policy:
         """The current policy, without exploration."""
         return Policy(state.actor_critic.feedback, silent_signal(state.spec, WAVES), jnp.ones(()))
 
+    def history(self, state: CTMLEState) -> list[Past]:
+        rows = range(self.config.initial_trajectories, int(state.data.count))
+        pasts = ((self._episode_of(row), state.data.trajectory(row)) for row in rows)
+        return [Past(episode, trajectory.policy, trajectory) for episode, trajectory in pasts]
+
+    def parts(self, state: CTMLEState) -> dict[str, Any]:
+        return {
+            "policy": self.policy(state),
+            "critic": state.actor_critic.critic,
+            "model": state.belief.ensemble,
+            "data": state.data,
+        }
+
     def world(self, state: CTMLEState) -> World:
         """The SDE that the policy is improved in."""
         return LearnedWorld(state.belief.ensemble) if self.known_world is None else self.known_world
+
+    def _episode_of(self, trajectory: int) -> int:
+        """The episode that the trajectory of this number, from 0, belongs to."""
+        extra = trajectory - self.config.initial_trajectories
+        return 0 if extra < 0 else 1 + extra // self.config.trajectories_per_episode
 
     def _no_data(self, spec: Spec, feedback: Feedback) -> Dataset:
         capacity = self.config.initial_trajectories + 32 * self.config.trajectories_per_episode
@@ -164,8 +207,7 @@ class CTMLE:
             advantage = CriticAdvantage(ac.critic, ac.target, state.spec, c.discount_time)
         share = planning_share(c.eta_base, episode, c.optimism_ratio) if c.optimism else 0.0
         count = min(c.chunk, c.dynamics_updates - int(state.step))
-        key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.FIT), episode)
-        belief, metrics = fit_updates(
+        chunk = fit_updates(
             fit,
             state.spec,
             state.data,
@@ -173,19 +215,20 @@ class CTMLE:
             jnp.asarray(share),
             state.belief,
             state.step,
-            jnp.asarray(count),
-            key,
+            jnp.asarray(count, jnp.int32),
+            *self._try(state, Stream.FIT),
         )
-        state = eqx.tree_at(lambda s: s.belief, state, belief)
-        return self._moved(state, metrics, count, c.dynamics_updates, Phase.POLICY)
+        if self._went_wrong(state, chunk, FIT_METRICS):
+            return eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
+        state = eqx.tree_at(lambda s: s.belief, state, chunk.state)
+        return self._moved(state, chunk.metrics, count, c.dynamics_updates, Phase.POLICY)
 
     def _advance_policy(self, state: CTMLEState) -> CTMLEState:
         c, episode = self.config, self.episode(state)
         starts = Starts.from_data(state.spec, state.data, reset_share=c.reset_starts, box_share=c.box_starts)
         bootstrap = min(1.0, episode / c.bootstrap_episodes)
         count = min(c.chunk, c.policy_updates - int(state.step))
-        key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.IMPROVE), episode)
-        actor_critic, metrics = improve_updates(
+        chunk = improve_updates(
             self._improve(),
             state.spec,
             self.world(state),
@@ -193,11 +236,23 @@ class CTMLE:
             jnp.asarray(bootstrap),
             state.actor_critic,
             state.step,
-            jnp.asarray(count),
-            key,
+            jnp.asarray(count, jnp.int32),
+            *self._try(state, Stream.IMPROVE),
         )
-        state = eqx.tree_at(lambda s: s.actor_critic, state, actor_critic)
-        return self._moved(state, metrics, count, c.policy_updates, Phase.ACT)
+        if self._went_wrong(state, chunk, IMPROVE_METRICS):
+            return eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
+        state = eqx.tree_at(lambda s: s.actor_critic, state, chunk.state)
+        return self._moved(state, chunk.metrics, count, c.policy_updates, Phase.ACT)
+
+    def _try(self, state: CTMLEState, stream: Stream) -> tuple[Array, PRNGKeyArray]:
+        """Pace and randomness of the next chunk, which are others after a setback."""
+        setbacks = int(state.setbacks)
+        key = jax.random.fold_in(jax.random.fold_in(state.key, stream), self.episode(state))
+        return jnp.asarray(pace(setbacks)), another_try(key, setbacks)
+
+    def _went_wrong(self, state: CTMLEState, chunk: Chunk[Any], metrics: tuple[str, ...]) -> bool:
+        phase = Phase(int(state.phase)).name.lower()
+        return went_wrong(chunk, metrics, phase=phase, episode=self.episode(state), setbacks=int(state.setbacks))
 
     def _moved(self, state: CTMLEState, metrics: dict[str, Array], count: int, total: int, then: Phase) -> CTMLEState:
         step = int(state.step) + count

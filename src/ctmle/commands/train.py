@@ -8,7 +8,8 @@ from ctmle.commands.dispatch import run, use_compilation_cache
 from ctmle.config import ResumeCommand, TrainConfig
 from ctmle.experiments.interrupt import Interrupted
 from ctmle.experiments.run import Run
-from ctmle.report.progress import Progress, episode_table
+from ctmle.finite import NotFinite
+from ctmle.report.progress import Progress, episode_table, warnings_on
 from ctmle.storage.run_folder import Checkpoint, RunFolder
 
 
@@ -44,11 +45,15 @@ def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Con
         f" preset {config.preset}; run folder {folder.path}"
     )
     try:
-        with Progress(config, console) as progress:
+        with Progress(config, console) as progress, warnings_on(console):
             records = job.train(folder, (progress,), checkpoint)
     except Interrupted as stop:
         console.print(f"{stop}; everything is saved. Go on with: ctmle resume {folder.path}", highlight=False)
         raise
+    except NotFinite as trouble:
+        raise RuntimeError(
+            f"{trouble}. The run stopped; its checkpoints in {folder.path} are from before the trouble"
+        ) from trouble
     except OSError as error:
         raise OSError(
             f"cannot write to {folder.path}: {error.strerror or error}; what was saved before is intact."

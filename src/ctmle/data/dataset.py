@@ -62,6 +62,17 @@ class Dataset(eqx.Module):
             data = data._padded(data.capacity, trajectory.looks)
         return _insert(data, data._pad_looks(trajectory), jnp.asarray(trajectory.looks, jnp.int32))
 
+    def trajectory(self, row: int) -> Trajectory:
+        """The trajectory that was added as the `row`-th, from 0."""
+        length = int(self.lengths[row])
+        return Trajectory(
+            times=self.times[row, :length],
+            states=self.states[row, :length],
+            controls=self.controls[row, :length],
+            policy=jax.tree.map(lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf, self.policies),
+            random=self.random,
+        )
+
     def _check(self, trajectory: Trajectory) -> None:
         if trajectory.random != self.random:
             raise ValueError("a dataset holds trajectories with random looks or without, not both")

@@ -39,14 +39,16 @@ def simulate(
     step: float = 0.01,
     observation: ObservationKind = "angles",
     start: Float[Array, " state"] | None = None,
+    stop_short: bool = False,
 ) -> Trajectory:
     """Run `policy` on `env` in continuous time and look exactly at `times` (sorted, from 0).
 
     Between consecutive looks the SDE is integrated in equal substeps no longer than `step` seconds, with the control
-    recomputed from the current state at every one. A new shape of `times` compiles anew; new values do not.
+    recomputed from the current state at every one. A new shape of `times` compiles anew; new values do not. A path
+    that leaves the finite numbers stays at its last finite state if it is told to `stop_short`.
     """
     looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
-    return _simulate(env, policy, looks, key, start, step, observation)
+    return _simulate(env, policy, looks, key, start, step, observation, stop_short)
 
 
 def simulate_many(
@@ -57,9 +59,10 @@ def simulate_many(
     *,
     step: float = 0.01,
     observation: ObservationKind = "angles",
+    stop_short: bool = False,
 ) -> Trajectory:
     """`simulate` for a batch of keys in one compiled call; every array gains a leading axis, the policy does not."""
-    return _simulate_many(env, policy, times, keys, step, observation)
+    return _simulate_many(env, policy, times, keys, step, observation, stop_short)
 
 
 @eqx.filter_jit
@@ -71,6 +74,7 @@ def _simulate(
     start: Array | None,
     step: float,
     observation: ObservationKind,
+    stop_short: bool = False,
 ) -> Trajectory:
     spec = env.spec_for(observation)
     start_key, noise_key = jax.random.split(key)
@@ -92,7 +96,8 @@ def _simulate(
 
         def substep(i: Array, x: Array) -> Array:
             dw = jnp.sqrt(dt) * jax.random.normal(jax.random.fold_in(interval_key, i), x.shape)
-            return sde_step(drift, diffusion, t + i.astype(dt.dtype) * dt, x, dt, dw)
+            later = sde_step(drift, diffusion, t + i.astype(dt.dtype) * dt, x, dt, dw)
+            return jnp.where(jnp.all(jnp.isfinite(later)), later, x) if stop_short else later
 
         x = jax.lax.fori_loop(0, substeps.astype(jnp.int32), substep, x)
         return x, x
@@ -118,9 +123,10 @@ def _simulate_many(
     keys: Key[Array, " trajectories"],
     step: float,
     observation: ObservationKind,
+    stop_short: bool,
 ) -> Trajectory:
     def one(key: PRNGKeyArray) -> Trajectory:
-        trajectory = _simulate(env, policy, looks, key, None, step, observation)
+        trajectory = _simulate(env, policy, looks, key, None, step, observation, stop_short)
         return eqx.tree_at(lambda t: t.policy, trajectory, None, is_leaf=lambda leaf: leaf is None)
 
     batch = jax.vmap(one)(keys)

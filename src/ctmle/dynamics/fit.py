@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
+from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.model import Dynamics
 from ctmle.dynamics.objectives import Objective
 from ctmle.dynamics.transition import TransitionLaw
@@ -19,7 +20,7 @@ from ctmle.envs.base import Spec
 ControlKind = Literal["closed-loop", "hold"]
 Advantage = Callable[[Transitions], Float[Array, "groups samples"]]
 
-METRICS: tuple[str, ...] = ("dynamics_loss", "planning_loss", "optimism_weight")
+METRICS: tuple[str, ...] = ("dynamics_loss", "planning_loss", "dynamics_gradient", "optimism_weight")
 
 SCALE_MEMORY = 0.95
 """Decay of the running scales that kappa_n is the ratio of."""
@@ -85,12 +86,13 @@ def fit_update(
     optimism: Float[Array, ""],
     belief: Belief,
     step: Int[Array, ""],
+    pace: Float[Array, ""],
     key: PRNGKeyArray,
-) -> tuple[Belief, dict[str, Array]]:
+) -> tuple[Belief, dict[str, Array], Float[Array, " observed"]]:
     """One combined model update: theta <- theta - alpha (grad J - eta' grad E[V]).
 
     `optimism` is the wanted size of the planning term as a share of the fitting term; eta' follows from it and from
-    the running scales of the two, so that the ratio stays put while the losses move.
+    the running scales of the two, so that the ratio stays put while the losses move. `pace` multiplies the rate.
     """
     batch_key, objective_key = jax.random.split(key)
     batch = sample_transitions(data, batch_key, subsequences=fit.subsequences, length=fit.length, chained=fit.chained)
@@ -98,15 +100,18 @@ def fit_update(
     known = belief.planning_scale > 0
     weight = jnp.where(known, optimism * belief.fit_scale / jnp.where(known, belief.planning_scale, 1.0), 0.0)
 
-    def loss(ensemble: Dynamics) -> tuple[Array, tuple[Array, Array, Array]]:
+    def loss(ensemble: Dynamics) -> tuple[Array, tuple[Array, Array, Array, Array]]:
         objective, log_prob = sample_losses(fit, spec, ensemble, batch, objective_key)
         planning = bonus * log_prob
         per_member = jnp.mean(objective - weight * planning, axis=(1, 2))
-        return jnp.sum(per_member), (jnp.mean(objective), jnp.mean(planning), jnp.mean(jnp.abs(planning)))
+        sizes = jnp.mean(objective), jnp.mean(planning), jnp.mean(jnp.abs(planning))
+        return jnp.sum(per_member), (*sizes, ~jnp.all(jnp.isfinite(objective), axis=0))
 
-    (_, (fitting, planning, planning_size)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(belief.ensemble)
+    (_, (fitting, planning, planning_size, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(
+        belief.ensemble
+    )
     updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(belief.ensemble, eqx.is_array))
-    rate = fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
+    rate = pace * fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
     updates = jax.tree.map(lambda leaf: rate * leaf, updates)
     updates = dataclasses.replace(
         updates,
@@ -125,7 +130,8 @@ def fit_update(
         fit_scale=running(belief.fit_scale, jnp.abs(fitting)),
         planning_scale=running(belief.planning_scale, planning_size),
     )
-    return belief, dict(zip(METRICS, (fitting, -planning, weight), strict=True))
+    measured = (fitting, -planning, optax.tree.norm(gradient), weight)
+    return belief, dict(zip(METRICS, measured, strict=True)), where_first(bad, batch.y)
 
 
 def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:
@@ -143,34 +149,12 @@ def fit_updates(
     belief: Belief,
     first: Int[Array, ""],
     count: Int[Array, ""],
+    pace: Float[Array, ""],
     key: PRNGKeyArray,
-) -> tuple[Belief, dict[str, Array]]:
+) -> Chunk[Belief]:
     """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
 
-    def update(belief: Belief, step: Array) -> tuple[Belief, dict[str, Array]]:
-        return fit_update(fit, spec, data, advantage, optimism, belief, step, jax.random.fold_in(key, step))
+    def update(belief: Belief, step: Array) -> tuple[Belief, dict[str, Array], Array]:
+        return fit_update(fit, spec, data, advantage, optimism, belief, step, pace, jax.random.fold_in(key, step))
 
-    return loop(update, belief, METRICS, first, count)
-
-
-State = TypeVar("State")
-
-
-def loop(
-    update: Callable[[State, Array], tuple[State, dict[str, Array]]],
-    state: State,
-    metrics: tuple[str, ...],
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-) -> tuple[State, dict[str, Array]]:
-    """`count` updates in one compiled loop, whatever their number; the mean of each metric over them."""
-    arrays, static = eqx.partition(state, eqx.is_array)
-
-    def body(step: Array, carry: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
-        arrays, sums = carry
-        state, found = update(eqx.combine(arrays, static), step)
-        return eqx.filter(state, eqx.is_array), {name: sums[name] + found[name] for name in metrics}
-
-    sums = {name: jnp.zeros(()) for name in metrics}
-    arrays, sums = jax.lax.fori_loop(first, first + count, body, (arrays, sums))
-    return eqx.combine(arrays, static), {name: value / count for name, value in sums.items()}
+    return loop(update, belief, METRICS, first, count, spec.observation.size)

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.config import EvaluationConfig
-from ctmle.data.trajectory import simulate_many
+from ctmle.data.finite import check_rewards, simulate_safely
+from ctmle.data.trajectory import Trajectory, simulate_many
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.observation import ObservationKind
 from ctmle.planning.policy import Feedback
@@ -54,8 +55,14 @@ def evaluate(
     spec = env.spec_for(observation)
     looks = Equidistant(config.test_gap, random_looks=False).looks(key, env.horizon)
     keys = jax.random.split(key, config.test_trajectories)
-    tests = simulate_many(env, policy, looks, keys, step=step, observation=observation)
+
+    def simulation(step: float, stop_short: bool) -> Trajectory:
+        return simulate_many(env, policy, looks, keys, step=step, observation=observation, stop_short=stop_short)
+
+    tests = simulate_safely(env, spec.observation, simulation, step, "a test trajectory")
+    states = np.asarray(tests.states, dtype=np.float64)
     rewards = np.asarray(spec.reward(tests.states, tests.controls), dtype=np.float64)
+    check_rewards(env, states, rewards, "in a test trajectory")
     return Score(rewards[:, np.asarray(looks.times) >= config.warm_up].mean(axis=1), config.success)
 
 

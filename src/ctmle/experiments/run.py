@@ -2,25 +2,27 @@
 
 import dataclasses
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.ct_mle import CTMLE, CTMLEState, Phase
+from ctmle.agents.base import Agent, ModelBased, Standing
+from ctmle.agents.registry import build_agent
 from ctmle.checks import check_config
 from ctmle.config import TrainConfig
+from ctmle.data.dataset import Dataset
+from ctmle.data.finite import check_rewards, simulate_safely
 from ctmle.data.trajectory import Trajectory, simulate
 from ctmle.envs.base import Env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
 from ctmle.experiments.interrupt import Interrupt, Interrupted
-from ctmle.planning.optimism import eta
 from ctmle.schedules.base import Looks, Schedule
 from ctmle.schedules.grid import Equidistant
 from ctmle.storage.files import only_writer
@@ -55,7 +57,7 @@ class Moment:
     A run can go on from any moment that is `resumable`; between acting and testing there is one that is not.
     """
 
-    state: CTMLEState
+    state: Any
     progress: Record
     record: Record | None = None
     resumable: bool = True
@@ -70,13 +72,13 @@ class Run:
         self.env = build_env(config)
         self.spec = self.env.spec_for(config.observation)
         self.schedule: Schedule = Equidistant(config.gap, config.random_looks)
-        self.agent = CTMLE(config.learner)
+        self.agent: Agent = build_agent(config.learner)
         self.key = jax.random.key(config.seed)
 
     def stream(self, purpose: Stream, number: int = 0) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.fold_in(self.key, purpose), number)
 
-    def init(self) -> CTMLEState:
+    def init(self) -> Any:
         return self.agent.init(self.spec, self.stream(Stream.AGENT))
 
     def train(
@@ -108,33 +110,33 @@ class Run:
                     raise Interrupted(interrupt.received)
         return records
 
-    def steps(self, state: CTMLEState) -> Iterator["Moment"]:
+    def steps(self, state: Any) -> Iterator["Moment"]:
         """The outer loop: believe, plan, act, look, write down; then test what was learned.
 
         Yields before every chunk of updates, before every test and after it.
         """
         agent = self.agent
-        while (episode := agent.episode(state)) <= self.config.episodes:
-            seconds = {"dynamics_seconds": 0.0, "policy_seconds": 0.0}
+        while (standing := agent.standing(state)).episode <= self.config.episodes:
+            seconds: dict[str, float] = defaultdict(float)
             while not agent.ready(state):
-                phase = Phase(int(state.phase)).name.lower()
-                yield Moment(state, self._progress(state, phase))
+                yield Moment(state, _progress(standing))
                 started = time.perf_counter()
                 state = jax.block_until_ready(agent.advance(state, self.schedule))
-                seconds[f"{phase}_seconds"] += time.perf_counter() - started
-                self._check_finite(state, episode, phase)
-            while agent.episode(state) == episode:
+                seconds[f"{standing.phase}_seconds"] += time.perf_counter() - started
+                standing = agent.standing(state)
+            episode = standing.episode
+            while agent.standing(state).episode == episode:
                 state, policy, looks = agent.propose(state, self.schedule)
                 state = agent.observe(state, self.act(state, policy, looks))
             if episode > 0:
-                progress = self._progress(state, "test")
-                yield Moment(state, progress, resumable=False)
-                record = self._record(state, episode, seconds)
-                yield Moment(state, progress, record)
+                standing = dataclasses.replace(standing, phase="test", looks=agent.standing(state).looks)
+                yield Moment(state, _progress(standing), resumable=False)
+                record = self._record(state, standing, seconds)
+                yield Moment(state, _progress(standing), record)
                 if self.config.stop_at_success and record["success"]:
                     return
 
-    def episodes(self, state: CTMLEState) -> Iterator[tuple[CTMLEState, Record]]:
+    def episodes(self, state: Any) -> Iterator[tuple[Any, Record]]:
         """The ends of episodes alone, for whoever needs no files."""
         for moment in self.steps(state):
             if moment.record is not None:
@@ -147,110 +149,107 @@ class Run:
             self.env, policy, self.stream(Stream.TEST, episode), c.evaluation, step=c.step, observation=c.observation
         )
 
-    def output(self, state: CTMLEState, which: str) -> tuple[Any, int]:
+    def output(self, state: Any, which: str) -> tuple[Any, int]:
         """The policy that a run gives, with its episode: `final`, `best` by its own training episode, or `random`."""
-        learner, count = self.config.learner, int(state.data.count)
-        rows = range(learner.initial_trajectories, count)
+        pasts = self.agent.history(state)
         if which == "best":
-            row = max(rows, key=lambda row: self.episode_score(state, row))
+            past = max(pasts, key=lambda past: self.episode_score(past.trajectory))
         elif which == "random":
-            row = int(jax.random.randint(self.stream(Stream.OUTPUT), (), rows.start, rows.stop))
+            past = pasts[int(jax.random.randint(self.stream(Stream.OUTPUT), (), 0, len(pasts)))]
         else:
-            row = count - 1
-        policy = jax.tree.map(lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf, state.data.policies)
-        return policy, 1 + (row - rows.start) // learner.trajectories_per_episode
+            past = pasts[-1]
+        return past.policy, past.episode
 
-    def save_parts(self, folder: RunFolder, state: CTMLEState) -> None:
+    def save_parts(self, folder: RunFolder, state: Any) -> None:
         """The trained parts, each in a file of its own, for whoever wants to take one elsewhere."""
-        save_tree(folder.tensors("policy"), self.agent.policy(state))
-        save_tree(folder.tensors("critic"), state.actor_critic.critic)
-        save_tree(folder.tensors("model"), state.belief.ensemble)
-        save_tree(folder.tensors("data"), state.data)
+        for name, part in self.agent.parts(state).items():
+            save_tree(folder.tensors(name), part)
 
-    def save_checkpoint(self, folder: RunFolder, state: CTMLEState, records: list[Record]) -> None:
+    def save_checkpoint(self, folder: RunFolder, state: Any, records: list[Record]) -> None:
         c = self.config
         stopped = c.stop_at_success and any(record["success"] for record in records)
         folder.save_checkpoint(
             state,
             records,
             finished=len(records) >= c.episodes or stopped,
-            random_looks=state.data.random,
             keep=c.checkpoints_kept,
         )
 
-    def restore(self, checkpoint: Checkpoint) -> CTMLEState:
+    def restore(self, checkpoint: Checkpoint) -> Any:
         """The agent as it was: it continues as if it had never stopped."""
-        like = self.init()
-        data = dataclasses.replace(like.data, random=checkpoint.random_looks)
-        return fill(checkpoint.path, checkpoint.arrays, dataclasses.replace(like, data=data))
 
-    def act(self, state: CTMLEState, policy: Any, looks: Looks) -> Trajectory:
+        def as_schedule(node: Any) -> Any:
+            """Which looks are random is no array, so the settings know it and not the file."""
+            return dataclasses.replace(node, random=self.config.random_looks) if isinstance(node, Dataset) else node
+
+        like = jax.tree.map(as_schedule, self.init(), is_leaf=lambda node: isinstance(node, Dataset))
+        return fill(checkpoint.path, checkpoint.arrays, like)
+
+    def act(self, state: Any, policy: Any, looks: Looks) -> Trajectory:
         """Run a policy on the simulated plant and look at it."""
-        c = self.config
-        key = self.stream(Stream.PLANT, self.agent.trajectories(state))
-        return simulate(self.env, policy, looks, key, step=c.step, observation=c.observation)
+        c, standing = self.config, self.agent.standing(state)
+        key = self.stream(Stream.PLANT, standing.trajectories)
 
-    def _check_finite(self, state: CTMLEState, episode: int, phase: str) -> None:
-        """Stop before a number that is not one reaches a checkpoint: the last one is from before the trouble."""
-        where = f"in the {phase} phase of episode {episode}, before update {int(state.step) or 'the last'}"
-        hint = "a smaller --dynamics-rate or --policy-rate, or a larger --diffusion-floor, may help"
-        for name, value in state.metrics.items():
-            if not np.isfinite(value):
-                raise ValueError(f"{name} became {float(value)} {where}: {hint}; the last checkpoint is from before")
-        if phase == "policy" and float(state.metrics["skipped_updates"]) == 1.0:
-            raise ValueError(f"every imagined trajectory ran away {where}: {hint}; the last checkpoint is from before")
+        def simulation(step: float, stop_short: bool) -> Trajectory:
+            return simulate(self.env, policy, looks, key, step=step, observation=c.observation, stop_short=stop_short)
 
-    def _progress(self, state: CTMLEState, phase: str) -> Record:
-        metrics = {name: float(value) for name, value in state.metrics.items()}
-        return {
-            "episode": self.agent.episode(state) - (phase == "test"),
-            "phase": phase,
-            "step": int(state.step),
-            "looks": int(state.data.looks),
-            **metrics,
-        }
+        what = f"trajectory {standing.trajectories} (episode {standing.episode})"
+        trajectory = simulate_safely(self.env, self.spec.observation, simulation, c.step, what)
+        self._rewards(trajectory, what)
+        return trajectory
 
-    def _record(self, state: CTMLEState, episode: int, seconds: dict[str, float]) -> Record:
-        started = time.perf_counter()
-        c, learner, data = self.config, self.config.learner, state.data
-        last = int(data.count) - 1
+    def _record(self, state: Any, standing: Standing, seconds: dict[str, float]) -> Record:
+        started, episode = time.perf_counter(), standing.episode
         score = self.score(self.agent.policy(state), episode)
-        world = self.agent.world(state)
-        imagined = imagined_score(
-            world,
-            self.spec,
-            state.actor_critic.feedback,
-            self.stream(Stream.IMAGINATION, episode),
-            c.evaluation,
-            step=learner.policy_step,
-        )
-        y, u = data.states[last], data.controls[last]
-        members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
-        learned = jnp.mean(world.diffusion(*members), axis=(0, 1))
-        losses = {name: float(value) for name, value in sorted(state.metrics.items())}
         return {
             "episode": episode,
             "score": score.mean,
             "score_se": score.standard_error,
             "success": score.success,
             "success_share": score.success_share,
-            "imagined_score": imagined,
-            "episode_score": self.episode_score(state, last),
-            "looks": int(data.looks),
-            **losses,
-            "eta": eta(learner.eta_base, episode),
-            "diffusion_learned": np.asarray(learned, float).tolist(),
-            "diffusion_true": np.asarray(observed_diffusion(self.env, self.spec, y, u), float).tolist(),
+            "episode_score": self.episode_score(self.agent.history(state)[-1].trajectory),
+            "looks": standing.looks,
+            **standing.metrics,
+            **(self._beliefs(self.agent, state, episode) if isinstance(self.agent, ModelBased) else {}),
             **seconds,
             "test_seconds": time.perf_counter() - started,
         }
 
-    def episode_score(self, state: CTMLEState, row: int) -> float:
+    def _beliefs(self, agent: ModelBased, state: Any, episode: int) -> Record:
+        """What the agent believes beside the truth: the score it expects, and the diffusion it learned."""
+        world, last = agent.world(state), agent.history(state)[-1].trajectory
+        imagined = imagined_score(
+            world,
+            self.spec,
+            agent.policy(state).feedback,
+            self.stream(Stream.IMAGINATION, episode),
+            self.config.evaluation,
+            step=self.config.learner.policy_step,
+        )
+        y, u = last.states, last.controls
+        members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
+        learned = jnp.mean(world.diffusion(*members), axis=(0, 1))
+        return {
+            "imagined_score": imagined,
+            "diffusion_learned": np.asarray(learned, float).tolist(),
+            "diffusion_true": np.asarray(observed_diffusion(self.env, self.spec, y, u), float).tolist(),
+        }
+
+    def episode_score(self, trajectory: Trajectory) -> float:
         """The mean reward after the warm-up at the looks of a training trajectory: costs no test trajectories."""
-        data = state.data
-        rewards = np.asarray(self.spec.reward(data.states[row], data.controls[row]), float)
-        counted = np.asarray(data.times[row]) >= self.config.evaluation.warm_up
-        return float(rewards[counted].mean())
+        rewards = self._rewards(trajectory, "a trajectory of an episode")
+        return float(rewards[np.asarray(trajectory.times) >= self.config.evaluation.warm_up].mean())
+
+    def _rewards(self, trajectory: Trajectory, what: str) -> np.ndarray:
+        rewards = np.asarray(self.spec.reward(trajectory.states, trajectory.controls), float)
+        check_rewards(self.env, np.asarray(trajectory.states, float), rewards, f"in {what}")
+        return rewards
+
+
+def _progress(standing: Standing) -> Record:
+    """As one flat record, which is what watchers see."""
+    where = {name: value for name, value in vars(standing).items() if name != "metrics"}
+    return {**where, **standing.metrics}
 
 
 def build_env(config: TrainConfig) -> Env:

@@ -8,14 +8,16 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.dynamics.fit import cosine_decay, loop
+from ctmle.dynamics.fit import cosine_decay
+from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.mlp import Mlp
 from ctmle.envs.base import Spec
 from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, World, rollout
 from ctmle.planning.starts import Starts
 
-METRICS: tuple[str, ...] = ("actor_loss", "critic_loss", "actor_gradient", "rollout_reward", "skipped_updates")
+METRICS: tuple[str, ...] = ("rollout_reach", "rollout_reward", "actor_loss", "actor_gradient", "critic_loss")
+"""In the order in which one that is not finite spoils the next."""
 
 
 SATURATION_COST = 0.01
@@ -112,9 +114,13 @@ def improve_update(
     bootstrap: Float[Array, ""],
     state: ActorCritic,
     step: Int[Array, ""],
+    pace: Float[Array, ""],
     key: PRNGKeyArray,
-) -> tuple[ActorCritic, dict[str, Array]]:
-    """One actor step through the SDE, then `critic_steps` critic steps on the points that it visited."""
+) -> tuple[ActorCritic, dict[str, Array], Float[Array, " observed"]]:
+    """One actor step through the SDE, then `critic_steps` critic steps on the points that it visited.
+
+    `pace` multiplies the rates.
+    """
     start_key, noise_key, critic_key = jax.random.split(key, 3)
     start = starts.sample(start_key, world.members, improve.particles // world.members)
 
@@ -126,30 +132,32 @@ def improve_update(
 
     (loss, path), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(state.feedback)
     updates, actor_optimiser = improve.actor_optimiser.update(gradient, state.actor_optimiser)
-    rate = improve.actor_rate * cosine_decay(step / improve.updates, improve.final_rate)
+    rate = pace * improve.actor_rate * cosine_decay(step / improve.updates, improve.final_rate)
     feedback = eqx.apply_updates(state.feedback, jax.tree.map(lambda leaf: rate * leaf, updates))
 
     points = path.states.reshape(-1, path.states.shape[-1])
     targets = returns_to_go(path.rewards, state.target(path.states[-1]), improve.step, improve.discount_time)
     critic, critic_optimiser, critic_loss = _fit_critic(
-        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), critic_key
+        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), pace, critic_key
     )
     refresh = (step + 1) % improve.target_every == 0
     target = jax.tree.map(
         lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
     )
-    size = optax.tree.norm(gradient)
-    measured = jnp.stack([loss, critic_loss, size, jnp.mean(path.rewards)])
-    # Where a belief is wild, an imagined trajectory can run away: such an update is left out, and counted.
-    sound = jnp.all(jnp.isfinite(measured)) & jnp.all(jnp.isfinite(path.states))
-    new = ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser)
-    new = jax.tree.map(lambda a, b: jnp.where(sound, a, b) if eqx.is_array(a) else a, new, state)
-    measured = (*jnp.where(sound, measured, 0.0), 1.0 - sound.astype(jnp.float32))
-    return new, dict(zip(METRICS, measured, strict=True))
+    measured = (
+        jnp.max(jnp.abs(path.states)),
+        jnp.mean(path.rewards),
+        loss,
+        optax.tree.norm(gradient),
+        critic_loss,
+    )
+    bad = ~jnp.isfinite(path.rewards)
+    state = ActorCritic(feedback, critic, target, actor_optimiser, critic_optimiser)
+    return state, dict(zip(METRICS, measured, strict=True)), where_first(bad, path.states)
 
 
 def _fit_critic(
-    improve: Improve, critic: Critic, optimiser: Any, points: Array, targets: Array, key: PRNGKeyArray
+    improve: Improve, critic: Critic, optimiser: Any, points: Array, targets: Array, pace: Array, key: PRNGKeyArray
 ) -> tuple[Critic, Any, Array]:
     """Mean-squared temporal-difference error on minibatches of visited points."""
     count = min(improve.critic_batch, points.shape[0])
@@ -164,6 +172,7 @@ def _fit_critic(
 
         value, gradient = jax.value_and_grad(loss)(arrays)
         updates, optimiser = improve.critic_optimiser.update(gradient, optimiser)
+        updates = jax.tree.map(lambda leaf: pace * leaf, updates)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
     (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), jax.random.split(key, improve.critic_steps))
@@ -180,11 +189,13 @@ def improve_updates(
     state: ActorCritic,
     first: Int[Array, ""],
     count: Int[Array, ""],
+    pace: Float[Array, ""],
     key: PRNGKeyArray,
-) -> tuple[ActorCritic, dict[str, Array]]:
+) -> Chunk[ActorCritic]:
     """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
 
-    def update(state: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array]]:
-        return improve_update(improve, spec, world, starts, bootstrap, state, step, jax.random.fold_in(key, step))
+    def update(state: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array], Array]:
+        step_key = jax.random.fold_in(key, step)
+        return improve_update(improve, spec, world, starts, bootstrap, state, step, pace, step_key)
 
-    return loop(update, state, METRICS, first, count)
+    return loop(update, state, METRICS, first, count, spec.observation.size)

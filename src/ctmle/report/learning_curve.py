@@ -22,7 +22,8 @@ def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str,
         episodes, [r["score"] for r in records], [r["score_se"] for r in records],
         marker="o", capsize=3, label="test score (mean, standard error)",
     )  # fmt: skip
-    axes.plot(episodes, [r["imagined_score"] for r in records], "x:", color="grey", label="imagined score")
+    if all("imagined_score" in r for r in records):
+        axes.plot(episodes, [r["imagined_score"] for r in records], "x:", color="grey", label="imagined score")
     axes.axhline(config.evaluation.success, color="green", linewidth=1, linestyle="--", label="success")
     axes.set_xlabel("episode")
     axes.set_ylabel(f"mean reward after {config.evaluation.warm_up:g} s")

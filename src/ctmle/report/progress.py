@@ -1,6 +1,9 @@
 """How a run goes, live: a panel on a terminal, plain lines elsewhere."""
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -54,8 +57,7 @@ class Progress:
 
     def _panel(self, record: Record) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        done, total = self._updates(record)
-        bar = "=" * round(30 * done / total)
+        bar = "=" * round(30 * record["done"] / max(record["total"], 1))
         table.add_row("episode", f"{record['episode']} of {self.config.episodes}")
         table.add_row("phase", f"{record['phase']}  [{bar:<30}]".replace("[", "\\["))
         losses = [
@@ -71,13 +73,6 @@ class Progress:
         )
         return table
 
-    def _updates(self, record: Record) -> tuple[int, int]:
-        """Updates done in this episode, of how many."""
-        learner = self.config.learner
-        total = learner.dynamics_updates + learner.policy_updates
-        before = {"dynamics": 0, "policy": learner.dynamics_updates, "test": total}
-        return before[record["phase"]] + (record["step"] if record["phase"] != "test" else 0), total
-
     def _seconds_left(self, record: Record) -> float | None:
         """From the mean of finished episodes, once there is one; the first one also pays for compilation."""
         finished = [sum(v for k, v in r.items() if k.endswith("seconds")) for r in self.records]
@@ -86,6 +81,26 @@ class Progress:
         mean = sum(finished[1:]) / len(finished[1:]) if len(finished) > 1 else finished[0]
         spent = time.perf_counter() - self.episode_started
         return max(0.0, (self.config.episodes - record["episode"] + 1) * mean - spent)
+
+
+class _Warnings(logging.Handler):
+    def __init__(self, console: Console):
+        super().__init__(logging.WARNING)
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.console.print(f"warning: {record.getMessage()}", style="yellow", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def warnings_on(console: Console) -> Iterator[None]:
+    """What the library warns of, shown between the lines of progress."""
+    log, handler = logging.getLogger("ctmle"), _Warnings(console)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _clock(seconds: float) -> str:
@@ -106,7 +121,7 @@ def episode_table(records: list[Record]) -> Table:
             score,
             f"{r['score_se']:.3f}",
             f"{r['success_share']:.0%}",
-            f"{r['imagined_score']:.3f}",
+            f"{r['imagined_score']:.3f}" if "imagined_score" in r else "-",
             str(r["looks"]),
             f"{seconds:.0f}",
         )

@@ -23,7 +23,6 @@ class Checkpoint:
     arrays: Arrays
     records: list[Record]
     finished: bool
-    random_looks: bool
     warnings: tuple[str, ...] = ()
     """Newer checkpoints that were passed over, and why."""
 
@@ -96,9 +95,7 @@ class RunFolder:
     def read_metrics(self) -> list[Record]:
         return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
 
-    def save_checkpoint(
-        self, state: Any, records: list[Record], *, finished: bool, random_looks: bool, keep: int
-    ) -> None:
+    def save_checkpoint(self, state: Any, records: list[Record], *, finished: bool, keep: int) -> None:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
@@ -106,7 +103,6 @@ class RunFolder:
             "run": digest(read_json(self.config_file)),
             "records": records,
             "finished": finished,
-            "random_looks": random_looks,
         }
         save_tree(self.path / "checkpoints" / f"{number:06d}.safetensors", state, about)
         for path in self.checkpoints[:-keep]:
@@ -120,9 +116,7 @@ class RunFolder:
                 arrays, about = read_tensors(path)
                 if about.get("run") != run:
                     raise ValueError(f"{path} belongs to another run")
-                return Checkpoint(
-                    path, arrays, about["records"], about["finished"], about["random_looks"], tuple(warnings)
-                )
+                return Checkpoint(path, arrays, about["records"], about["finished"], tuple(warnings))
             except (ValueError, KeyError) as error:
                 warnings.append(str(error))
         if warnings:
