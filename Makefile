@@ -38,7 +38,8 @@ format: setup ## Format the code and mend what the linter can
 slow: setup ## The slower checks: every environment learns to success
 	$(BIN)/python -m pytest -m slow
 
-faults: setup ## Kill training runs a hundred times and compare with one left alone
+faults: setup ## Kill runs of every agent a hundred times, damage a thousand files, make every mistake; print the tallies
+	$(BIN)/python -m pytest -n 0 -s tests/test_corruption.py tests/test_mistakes.py
 	$(BIN)/python tests/faults/kills.py --kills 100
 
 bench: setup ## Time a dynamics and a policy update beside this machine's matmul peak

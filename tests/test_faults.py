@@ -1,17 +1,21 @@
 """Real kills, real signals, real locks."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tiny import run_config
 
+from ctmle import commands  # noqa: F401 - nothing is imported any more once privileges are gone
+from ctmle.cli import main
 from ctmle.experiments import Run
-from ctmle.storage import RunFolder
+from ctmle.storage import RunFolder, files
 from ctmle.storage.files import only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
@@ -71,3 +75,116 @@ def test_a_refused_process_leaves_the_log_alone(tmp_path):
     with only_writer(folder.path), pytest.raises(ValueError, match="another process"):
         run.train(folder, checkpoint=folder.read_checkpoint())
     assert folder.metrics_file.read_text() == "what the first process wrote"
+
+
+TINY_RUN = ["train", "pendulum", *TINY, "--out", "run"]
+
+
+def give_up_privileges() -> None:
+    """Permissions bind the superuser only if he lays his powers down."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+
+
+@pytest.fixture
+def privileges() -> Iterator[None]:
+    """Given back after the test."""
+    user = os.geteuid()
+    yield
+    os.seteuid(user)
+
+
+def exit_code(*arguments: str) -> object:
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        return stop.code
+    return 0
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    tmp_path.chmod(0o777)
+    return tmp_path
+
+
+FAULTS = {
+    "full disk": (
+        lambda path: path.with_name(path.name + ".part").symlink_to("/dev/full"),
+        lambda path: path.with_name(path.name + ".part").unlink(),
+        "No space left on device",
+    ),
+    "no permission": (
+        lambda path: (path.parent.chmod(0o555), give_up_privileges()),
+        lambda path: path.parent.chmod(0o777),
+        "Permission denied",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_disk_that_cannot_be_written_stops_the_run_which_then_goes_on(
+    fault, workplace, privileges, monkeypatch, capsys
+):
+    break_it, mend_it, reason = FAULTS[fault]
+    struck: list[Path] = []
+
+    def strike(stage: str, path: Path) -> None:
+        if stage == "begun" and path.name == "000004.safetensors" and not struck:
+            struck.append(path)
+            break_it(path)
+
+    monkeypatch.setattr(files, "on_write", strike)
+    user = os.geteuid()
+    assert exit_code(*TINY_RUN) == 1
+    os.seteuid(user)
+    said = capsys.readouterr().err
+    assert f"cannot write to run ({reason})" in said
+    assert "ctmle resume run" in said
+    assert len(said.splitlines()) == 1
+    mend_it(struck[0])
+    before = RunFolder.open("run").read_checkpoint()
+    assert before.path.name == "000003.safetensors"
+    assert exit_code("resume", "run") == 0
+    assert len(RunFolder.open("run").read_metrics()) == 4
+
+
+def test_a_run_folder_that_is_deleted_in_mid_run(workplace, monkeypatch, capsys):
+    def strike(stage: str, path: Path) -> None:
+        if stage == "begun" and path.name == "000004.safetensors":
+            shutil.rmtree("run")
+
+    monkeypatch.setattr(files, "on_write", strike)
+    assert exit_code(*TINY_RUN) == 1
+    assert "run was deleted while the run was going on" in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_a_folder_that_cannot_be_made(workplace, privileges, capsys):
+    workplace.chmod(0o555)
+    user = os.geteuid()
+    give_up_privileges()
+    assert exit_code(*TINY_RUN) == 2
+    os.seteuid(user)
+    said = capsys.readouterr().err
+    assert "Permission denied" in said
+    assert len(said.splitlines()) == 1
+    assert list(workplace.iterdir()) == []
+
+
+def test_a_second_signal_stops_at_once_and_loses_at_most_the_phase(folder):
+    """The first asks; the second, while a long phase still runs, does not wait for it."""
+    long_phase = [*TINY, "--dynamics-updates", "100000000", "--chunk", "100000000"]
+    victim = process(["train", "pendulum", *long_phase, "--out", "second"], folder, NEVER)
+    while not list((folder / "second" / "checkpoints").glob("*.safetensors")):
+        assert victim.poll() is None
+        time.sleep(0.01)
+    time.sleep(1.0)
+    victim.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    assert victim.poll() is None, "the first signal waits for the end of the piece of work"
+    victim.send_signal(signal.SIGINT)
+    assert victim.wait(timeout=60) == 128 + signal.SIGINT
+    assert RunFolder.open(folder / "second").read_checkpoint().records == []

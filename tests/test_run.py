@@ -132,7 +132,7 @@ def test_tensors_of_another_shape_of_tree_are_refused(tmp_path):
     save_tree(path, {"a": jax.numpy.zeros(3)})
     with pytest.raises(ValueError, match="does not fit this run"):
         load_tree(path, {"b": jax.numpy.zeros(3)})
-    with pytest.raises(ValueError, match="another type or rank"):
+    with pytest.raises(ValueError, match=r"'\['a'\]' is float32\[3\], not float32\[3, 1\]"):
         load_tree(path, {"a": jax.numpy.zeros((3, 1))})
     path.write_bytes(b"not tensors")
     with pytest.raises(ValueError, match="not a safetensors file"):

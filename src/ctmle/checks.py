@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
-from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+from ctmle.config import LEARNERS, CTMLEConfig, TrainConfig
 
 POSITIVE_NUMBERS = {
     "unit", "horizon", "step", "gap", "trajectory_seconds", "diffusion_floor", "dynamics_rate", "diffusion_rate",
@@ -16,12 +17,27 @@ SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_start
 COUNTS_FROM_ZERO = {"seed", "projections"}
 """Whole numbers that may be 0; all others are at least 1."""
 
+LARGEST_COUNT = 2**32 - 1
+MOST_STEPS = 10_000_000
+"""More steps than this in one trajectory is a slip of the keyboard."""
+
 
 def check_config(config: TrainConfig) -> None:
     """Raises ValueError for the first setting, or combination of settings, that cannot work."""
-    for part in (config, config.learner, config.evaluation):
-        _check_fields(part)
-    _check_combinations(config)
+    check_fields(config)
+    if not isinstance(config.learner, LEARNERS[config.agent]):
+        raise ValueError(f"--agent {config.agent} cannot learn with settings of {type(config.learner).__name__}")
+    for part in (config.learner, config.evaluation):
+        check_fields(part)
+    _check_times(config)
+    if isinstance(config.learner, CTMLEConfig):
+        _check_ct_mle(config, config.learner)
+
+
+def check_fields(part: Any) -> None:
+    """Raises ValueError for the first field of a dataclass of settings that is of no use by itself."""
+    for field in fields(part):
+        check_field(type(part), field.name, getattr(part, field.name))
 
 
 def option(name: str) -> str:
@@ -29,36 +45,55 @@ def option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _check_fields(part: TrainConfig | CTMLEConfig | EvaluationConfig) -> None:
-    hints = get_type_hints(type(part))
-    for field in fields(part):
-        name, value = field.name, getattr(part, field.name)
-        choices = get_args(hints[name]) if get_origin(hints[name]) is Literal else ()
-        if choices and value not in choices:
-            raise ValueError(f"{option(name)} must be one of {', '.join(choices)}, not {value!r}")
-        if value is None:
-            continue
-        if name in POSITIVE_NUMBERS:
-            _require(_is_number(value) and 0 < value < math.inf, name, "a positive number", value)
-        elif name in NUMBERS_FROM_ZERO:
-            _require(_is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
-        elif name in SHARES:
-            _require(_is_number(value) and 0 <= value <= 1, name, "between 0 and 1", value)
-        elif hints[name] is int:
-            least = 0 if name in COUNTS_FROM_ZERO else 1
-            _require(_is_whole(value) and value >= least, name, f"a whole number of at least {least}", value)
-        elif hints[name] is bool:
-            _require(isinstance(value, bool), name, "true or false", value)
-        elif hints[name] is float:
-            _require(_is_number(value) and math.isfinite(value), name, "a finite number", value)
-        elif hints[name] == tuple[int, ...]:
-            fine = isinstance(value, tuple) and value and all(_is_whole(width) and width >= 1 for width in value)
-            _require(bool(fine), name, "one or more positive widths", value)
+def check_field(kind: type, name: str, value: Any) -> None:
+    """Raises ValueError for a value that this field of a dataclass of settings cannot have, whatever the others."""
+    hint = get_type_hints(kind)[name]
+    kinds = _kinds(hint)
+    if value is None and NoneType in kinds:
+        return
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        _require(isinstance(value, str) and value in choices, name, f"one of {', '.join(choices)}", value)
+    elif name in POSITIVE_NUMBERS:
+        _require(_is_number(value) and 0 < value < math.inf, name, "a positive number", value)
+    elif name in NUMBERS_FROM_ZERO:
+        _require(_is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
+    elif name in SHARES:
+        _require(_is_number(value) and 0 <= value <= 1, name, "between 0 and 1", value)
+    elif int in kinds:
+        least = 0 if name in COUNTS_FROM_ZERO else 1
+        wanted = f"a whole number of at least {least}"
+        _require(_is_whole(value) and least <= value <= LARGEST_COUNT, name, wanted, value)
+    elif bool in kinds:
+        _require(isinstance(value, bool), name, "true or false", value)
+    elif float in kinds:
+        _require(_is_number(value) and math.isfinite(value), name, "a finite number", value)
+    elif str in kinds:
+        _require(isinstance(value, str) and value != "" and "\0" not in value, name, "a text", value)
+    elif hint == tuple[int, ...]:
+        fine = isinstance(value, tuple) and value and all(_is_whole(width) and 1 <= width <= 65536 for width in value)
+        _require(bool(fine), name, "one or more positive widths", value)
 
 
-def _check_combinations(config: TrainConfig) -> None:
-    learner, evaluation = config.learner, config.evaluation
+def _check_times(config: TrainConfig) -> None:
+    evaluation = config.evaluation
+    if config.gap > config.horizon:
+        raise ValueError(f"--gap {config.gap:g} is longer than the horizon {config.horizon:g} s: choose a shorter gap")
+    if evaluation.warm_up >= config.horizon:
+        raise ValueError(
+            f"--warm-up {evaluation.warm_up:g} leaves nothing of the horizon {config.horizon:g} s to score"
+        )
+    if evaluation.test_gap > config.horizon - evaluation.warm_up:
+        raise ValueError(f"--test-gap {evaluation.test_gap:g} is longer than the time that is scored")
+    for name, step in (("step", config.step), ("gap", config.gap), ("test_gap", evaluation.test_gap)):
+        _check_steps(name, step, config.horizon)
+
+
+def _check_ct_mle(config: TrainConfig, learner: CTMLEConfig) -> None:
     seconds = learner.trajectory_seconds or config.horizon
+    _check_steps("gap", config.gap, seconds)
+    _check_steps("longest_step", learner.longest_step, config.gap)
+    _check_steps("policy_step", learner.policy_step, learner.policy_horizon)
     if config.gap > seconds:
         raise ValueError(f"--gap {config.gap:g} is longer than a trajectory of {seconds:g} s: choose a shorter gap")
     gaps = math.ceil(seconds / config.gap - 1e-9)
@@ -67,12 +102,6 @@ def _check_combinations(config: TrainConfig) -> None:
             f"--gap {config.gap:g} leaves {gaps} gaps in a trajectory, fewer than --dynamics-length"
             f" {learner.dynamics_length}: choose a shorter gap or shorter subsequences"
         )
-    if evaluation.warm_up >= config.horizon:
-        raise ValueError(
-            f"--warm-up {evaluation.warm_up:g} leaves nothing of the horizon {config.horizon:g} s to score"
-        )
-    if evaluation.test_gap > config.horizon - evaluation.warm_up:
-        raise ValueError(f"--test-gap {evaluation.test_gap:g} is longer than the time that is scored")
     if learner.policy_step > learner.policy_horizon:
         raise ValueError(
             f"--policy-step {learner.policy_step:g} is longer than --policy-horizon {learner.policy_horizon:g}"
@@ -85,14 +114,27 @@ def _check_combinations(config: TrainConfig) -> None:
         )
 
 
+def _check_steps(name: str, step: float, seconds: float) -> None:
+    if seconds / step > MOST_STEPS:
+        raise ValueError(
+            f"{option(name)} {step:g} makes more than {MOST_STEPS} steps of {seconds:g} s: choose a longer one"
+        )
+
+
 def _require(fine: bool, name: str, wanted: str, value: Any) -> None:
     if not fine:
-        raise ValueError(f"{option(name)} must be {wanted}, not {value!r}")
+        shown = repr(value)
+        raise ValueError(f"{option(name)} must be {wanted}, not {shown if len(shown) < 80 else shown[:77] + '...'}")
 
 
-def _is_number(value: Any) -> bool:
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The types that a field may have."""
+    return get_args(hint) if get_origin(hint) is not tuple and get_args(hint) else (hint,)
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)

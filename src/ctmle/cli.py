@@ -1,28 +1,23 @@
-"""The front door: `ctmle train`, `evaluate`, `oracle`, `envs`.
+"""The front door: `ctmle train`, `resume`, `evaluate`, ...
 
 JAX is imported only once a command really runs, so that help and mistakes answer at once.
 """
 
 import functools
+import io
 import operator
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from difflib import get_close_matches
 from typing import Annotated, Any
 
 import tyro
 
-from ctmle.checks import check_config
-from ctmle.config import (
-    AGENT_NAMES,
-    COMMANDS,
-    ENVIRONMENT_NAMES,
-    PRESET_NAMES,
-    EvaluateCommand,
-    OracleCommand,
-    TrainConfig,
-    preset,
-)
+from ctmle.checks import check_config, check_fields
+from ctmle.config import AGENT_NAMES, COMMANDS, ENVIRONMENT_NAMES, PRESET_NAMES, TrainConfig, preset
+from ctmle.settings_file import apply_settings, read_settings
 
 USER_ERROR = 2
 RUN_FAILED = 1
@@ -33,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         command = _parse(arguments)
-        _check(command)
+        check_config(command) if isinstance(command, TrainConfig) else check_fields(command)
         from ctmle import commands
         from ctmle.experiments.interrupt import Interrupted
 
@@ -44,67 +39,97 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
     except (ValueError, OSError) as error:
-        sys.exit(_complain(str(error)))
-    except RuntimeError as error:
-        _complain(str(error))
-        sys.exit(RUN_FAILED)
+        sys.exit(_complain(str(error), USER_ERROR))
+    except (RuntimeError, MemoryError) as error:
+        sys.exit(_complain(str(error) or type(error).__name__, RUN_FAILED))
     except KeyboardInterrupt:
-        sys.exit(_complain("stopped"))
-
-
-def _check(command: Any) -> None:
-    """What can be refused without loading JAX is refused at once."""
-    if isinstance(command, TrainConfig):
-        check_config(command)
-    if (
-        isinstance(command, EvaluateCommand | OracleCommand)
-        and command.trajectories is not None
-        and command.trajectories < 1
-    ):
-        raise ValueError(f"--trajectories must be at least 1, not {command.trajectories}")
-    if isinstance(command, OracleCommand) and command.episodes < 1:
-        raise ValueError(f"--episodes must be at least 1, not {command.episodes}")
+        sys.exit(_complain("stopped", USER_ERROR))
 
 
 def _parse(arguments: list[str]) -> Any:
-    """Presets are defaults, so which preset, agent and environment are asked for is looked up before the rest."""
-    environment = next((a for a in arguments if a in ENVIRONMENT_NAMES), "pendulum")
-    if len(arguments) > 1 and arguments[0] in ("train", "oracle") and not arguments[1].startswith("-"):
-        _check_environment(arguments[1])
-    agent = _option(arguments, "--agent", AGENT_NAMES)
-    start = preset(environment, _option(arguments, "--preset", PRESET_NAMES), agent)
-    kinds = [_subcommand(name, kind, start) for name, kind in COMMANDS.items()]
-    return tyro.cli(
-        functools.reduce(operator.or_, kinds),
-        prog="ctmle",
-        args=arguments,
-        description="Continuous-time reinforcement learning: control noisy systems when every look costs something.",
+    """The command that is asked for. Raises ValueError for a command line that is none."""
+    kinds = [_subcommand(name, kind, arguments) for name, kind in COMMANDS.items()]
+    if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
+        raise ValueError(_no_such("command", arguments[0], list(COMMANDS)))
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(
+                functools.reduce(operator.or_, kinds),
+                prog="ctmle",
+                args=arguments,
+                description="Continuous-time reinforcement learning: control noisy systems when every look costs.",
+            )
+    except SystemExit as stop:
+        if stop.code != USER_ERROR:
+            raise
+        raise ValueError(_one_line(said.getvalue())) from stop
+
+
+def _subcommand(name: str, kind: type, arguments: list[str]) -> Any:
+    if kind is not TrainConfig:
+        return Annotated[kind, tyro.conf.subcommand(name)]
+    asked = arguments[:1] == [name]
+    return Annotated[kind, tyro.conf.subcommand(name, default=_start(arguments) if asked else TrainConfig())]
+
+
+def _start(arguments: list[str]) -> TrainConfig:
+    """Where the settings start from. Preset, agent and environment decide, so they are looked up before the rest."""
+    file = _option(arguments, "--config")
+    settings = {} if file is None else read_settings(file)
+    environment = next((a for a in arguments[1:] if a in ENVIRONMENT_NAMES), None)
+    if environment is None and len(arguments) > 1 and not arguments[1].startswith("-"):
+        raise ValueError(_no_such("environment", arguments[1], ENVIRONMENT_NAMES))
+    start = preset(
+        _known("environment", environment or settings.get("environment"), ENVIRONMENT_NAMES),
+        _known("preset", _option(arguments, "--preset") or settings.get("preset"), PRESET_NAMES),
+        _known("agent", _option(arguments, "--agent") or settings.get("agent"), AGENT_NAMES),
     )
+    return start if file is None else apply_settings(start, settings, file)
 
 
-def _subcommand(name: str, kind: type, start: TrainConfig) -> Any:
-    if kind is TrainConfig:
-        return Annotated[kind, tyro.conf.subcommand(name, default=start)]
-    return Annotated[kind, tyro.conf.subcommand(name)]
+def _option(arguments: list[str], name: str) -> str | None:
+    for argument, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if argument == name:
+            return following
+        if argument.startswith(name + "="):
+            return argument.removeprefix(name + "=")
+    return None
 
 
-def _option(arguments: list[str], name: str, known: Sequence[str]) -> str:
-    for i, argument in enumerate(arguments):
-        value = argument.removeprefix(name + "=") if argument.startswith(name + "=") else None
-        if argument == name and i + 1 < len(arguments):
-            value = arguments[i + 1]
-        if value is not None and value in known:
-            return value
-    return known[0]
+def _known(what: str, name: Any, names: Sequence[str]) -> str:
+    """`name`, or the first of `names` if none is given. Raises ValueError for any other."""
+    if name is None:
+        return names[0]
+    if name not in names:
+        raise ValueError(_no_such(what, name, names))
+    return name
 
 
-def _check_environment(name: str) -> None:
-    if name not in ENVIRONMENT_NAMES:
-        near = get_close_matches(name, ENVIRONMENT_NAMES, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(ENVIRONMENT_NAMES)}"
-        sys.exit(_complain(f"no environment is called '{name}': {hint}"))
+def _no_such(what: str, name: Any, names: Sequence[str]) -> str:
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}"
+    return f"no {what} is called '{name}': {hint}"
 
 
-def _complain(message: str) -> int:
-    print(f"ctmle: {message}", file=sys.stderr)
-    return USER_ERROR
+def _one_line(box: str) -> str:
+    """What tyro says in a box of several paragraphs: the first of them, and the option that was perhaps meant."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    drawn = plain.startswith("╭")  # elsewhere the title is a paragraph of its own
+    lines = [line.strip("│ ") for line in plain.splitlines() if line.strip() and line[0] not in "╭╰"]
+    paragraphs: list[list[str]] = [[]]
+    for line in lines:
+        if set(line) <= {"─", "-"}:
+            paragraphs.append([])
+        else:
+            paragraphs[-1].append(line)
+    said = " ".join(paragraphs[0 if drawn else 1]).rstrip(".")
+    for paragraph in paragraphs:
+        if paragraph and paragraph[0].startswith("Perhaps you meant"):
+            said += f": did you mean {paragraph[1].split()[0]}?"
+    return f"{said} (see `ctmle --help`)"
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"ctmle: {' '.join(message.split())}", file=sys.stderr)
+    return code

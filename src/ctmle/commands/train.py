@@ -55,11 +55,19 @@ def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Con
             f"{trouble}. The run stopped; its checkpoints in {folder.path} are from before the trouble"
         ) from trouble
     except OSError as error:
-        raise OSError(
-            f"cannot write to {folder.path}: {error.strerror or error}; what was saved before is intact."
-            f" Mend that, then: ctmle resume {folder.path}"
-        ) from error
+        raise RuntimeError(_what_to_do(folder, error)) from error
     _conclude(folder, config, records, console)
+
+
+def _what_to_do(folder: RunFolder, error: OSError) -> str:
+    """About a disk that is full, or a folder that is gone or not ours to write to."""
+    reason = error.strerror or str(error)
+    if not folder.config_file.exists():
+        return f"the run folder {folder.path} was deleted while the run was going on ({reason}): start the run anew"
+    return (
+        f"cannot write to {folder.path} ({reason}); what was saved before is intact."
+        f" Mend that, then go on with: ctmle resume {folder.path}"
+    )
 
 
 def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, Any]], console: Console) -> None:

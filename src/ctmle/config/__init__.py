@@ -8,6 +8,7 @@ from ctmle.config.ct_mle import CTMLEConfig
 from ctmle.config.train import (
     AGENT_NAMES,
     ENVIRONMENT_NAMES,
+    LEARNERS,
     PRESET_NAMES,
     EvaluationConfig,
     TrainConfig,
@@ -28,6 +29,7 @@ __all__ = [
     "AGENT_NAMES",
     "COMMANDS",
     "ENVIRONMENT_NAMES",
+    "LEARNERS",
     "PRESET_NAMES",
     "CTMLEConfig",
     "EnvsCommand",

@@ -79,6 +79,8 @@ class TrainConfig:
     """Chunks of updates between two checkpoints inside an episode; each episode ends with one in any case."""
     checkpoints_kept: int = 2
     """How many of the newest checkpoints stay on the disk."""
+    config: str | None = None
+    """File of settings to start from (.toml, .json, or the config.json of an earlier run); those given here win."""
     out: str | None = None
     """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
     learner: Annotated[CTMLEConfig, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands] = field(

@@ -73,6 +73,22 @@ class Dataset(eqx.Module):
             random=self.random,
         )
 
+    def room(self, capacity: int, looks: int, random: bool) -> "Dataset":
+        """An empty dataset for the same system with another size: the shapes of one that was saved."""
+
+        def stack(leaf: Any) -> Any:
+            return jnp.zeros((capacity, *leaf.shape[1:]), leaf.dtype) if eqx.is_array(leaf) else leaf
+
+        return Dataset(
+            times=jnp.zeros((capacity, looks), self.times.dtype),
+            states=jnp.zeros((capacity, looks, self.states.shape[2]), self.states.dtype),
+            controls=jnp.zeros((capacity, looks, self.controls.shape[2]), self.controls.dtype),
+            lengths=stack(self.lengths),
+            count=self.count,
+            policies=jax.tree.map(stack, self.policies),
+            random=random,
+        )
+
     def _check(self, trajectory: Trajectory) -> None:
         if trajectory.random != self.random:
             raise ValueError("a dataset holds trajectories with random looks or without, not both")

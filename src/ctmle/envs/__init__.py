@@ -3,6 +3,7 @@
 from ctmle.envs.acrobot import Acrobot
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.cartpole import CartPole, CartPoleSwingUp
+from ctmle.envs.check import check_env
 from ctmle.envs.linear_quadratic import LinearQuadratic
 from ctmle.envs.observation import Observation
 from ctmle.envs.pendulum import Pendulum
@@ -19,6 +20,7 @@ __all__ = [
     "Observation",
     "Pendulum",
     "Spec",
+    "check_env",
     "make",
     "sde_step",
 ]

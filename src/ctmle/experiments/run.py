@@ -20,6 +20,7 @@ from ctmle.data.dataset import Dataset
 from ctmle.data.finite import check_rewards, simulate_safely
 from ctmle.data.trajectory import Trajectory, simulate
 from ctmle.envs.base import Env
+from ctmle.envs.check import check_env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
 from ctmle.experiments.interrupt import Interrupt, Interrupted
@@ -66,10 +67,13 @@ class Moment:
 class Run:
     """The parts that a config names, and the loop that lets them meet."""
 
-    def __init__(self, config: TrainConfig):
+    def __init__(self, config: TrainConfig, env: Env | None = None):
+        """With a system of your own, `env`, in place of the one that the config names. It is checked at the door."""
         check_config(config)
+        if env is not None:
+            check_env(env)
         self.config = config
-        self.env = build_env(config)
+        self.env = build_env(config) if env is None else env
         self.spec = self.env.spec_for(config.observation)
         self.schedule: Schedule = Equidistant(config.gap, config.random_looks)
         self.agent: Agent = build_agent(config.learner)
@@ -178,11 +182,14 @@ class Run:
     def restore(self, checkpoint: Checkpoint) -> Any:
         """The agent as it was: it continues as if it had never stopped."""
 
-        def as_schedule(node: Any) -> Any:
-            """Which looks are random is no array, so the settings know it and not the file."""
-            return dataclasses.replace(node, random=self.config.random_looks) if isinstance(node, Dataset) else node
+        def as_saved(place: Any, node: Any) -> Any:
+            """Datasets grow, so their size is the file's. Which looks are random the settings know."""
+            times = checkpoint.arrays.get(f"{jax.tree_util.keystr(place)}.times")
+            if not isinstance(node, Dataset) or times is None or times.ndim != 2:
+                return node
+            return node.room(*times.shape, random=self.config.random_looks)
 
-        like = jax.tree.map(as_schedule, self.init(), is_leaf=lambda node: isinstance(node, Dataset))
+        like = jax.tree_util.tree_map_with_path(as_saved, self.init(), is_leaf=lambda node: isinstance(node, Dataset))
         return fill(checkpoint.path, checkpoint.arrays, like)
 
     def act(self, state: Any, policy: Any, looks: Looks) -> Trajectory:

@@ -12,13 +12,17 @@ from typing import Any
 SCHEMA = 1
 """Version of everything written here. A reader refuses what is newer than itself."""
 
+LARGEST_JSON = 10_000_000
+"""Bytes. No JSON file that is written here is larger."""
+
 on_write: Callable[[str, Path], None] = lambda stage, path: None  # noqa: E731
-"""Called at each stage of a write ("opened", "half", "flushed", "renamed"): where fault tests strike."""
+"""Called at each stage of a write ("begun", "opened", "half", "flushed", "renamed"): where fault tests strike."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write aside, flush to the disk, rename, flush the folder: a crash leaves the old file or the new one."""
     aside = path.with_name(path.name + ".part")
+    on_write("begun", path)
     with aside.open("wb") as file:
         on_write("opened", path)
         half = len(content) // 2
@@ -46,6 +50,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """What `write_json` was given. Raises ValueError with the file's name, what is wrong and what to do."""
+    check_regular(path, LARGEST_JSON)
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -56,6 +61,16 @@ def read_json(path: Path) -> dict[str, Any]:
     if content.pop("checksum", None) != digest({"schema": SCHEMA, **content}):
         raise ValueError(f"{path} was changed or damaged since it was written: restore it from a copy of the run")
     return content
+
+
+def check_regular(path: Path, largest: int | None = None) -> None:
+    """Raises ValueError for what is no ordinary file: a pipe or a device would be read for ever."""
+    if not path.exists():
+        raise ValueError(f"{path} is missing: restore it from a copy of the run")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file: restore it from a copy of the run")
+    if largest is not None and path.stat().st_size > largest:
+        raise ValueError(f"{path} is larger than {largest} bytes, so it was not written by ctmle")
 
 
 def check_schema(path: Path, schema: Any) -> None:

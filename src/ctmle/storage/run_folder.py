@@ -5,7 +5,7 @@ import platform
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ctmle.config import TrainConfig, config_from_json
 from ctmle.storage.files import digest, read_json, write_json, write_whole
@@ -48,7 +48,7 @@ class RunFolder:
     @property
     def checkpoints(self) -> list[Path]:
         """From old to new."""
-        return sorted((self.path / "checkpoints").glob("*.safetensors"))
+        return sorted((self.path / "checkpoints").glob(f"{'[0-9]' * 6}.safetensors"))
 
     def tensors(self, name: str) -> Path:
         """The file of one trained part: `policy`, `critic`, `model` or `data`."""
@@ -84,8 +84,9 @@ class RunFolder:
         content.pop("versions", None)
         try:
             return config_from_json(content)
-        except (TypeError, AttributeError) as error:
-            raise ValueError(f"{self.config_file} does not hold settings of ctmle: {error}") from error
+        except (TypeError, AttributeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{self.config_file} does not hold settings of this ctmle: {reason}") from error
 
     def write_metrics(self, records: list[Record]) -> None:
         """One JSON line per episode; never a number that is not one."""
@@ -116,12 +117,19 @@ class RunFolder:
                 arrays, about = read_tensors(path)
                 if about.get("run") != run:
                     raise ValueError(f"{path} belongs to another run")
-                return Checkpoint(path, arrays, about["records"], about["finished"], tuple(warnings))
-            except (ValueError, KeyError) as error:
+                records, finished = about.get("records"), about.get("finished")
+                if not isinstance(finished, bool) or not _are_records(records):
+                    raise ValueError(f"{path} does not say what its run had done")
+                return Checkpoint(path, arrays, records, finished, tuple(warnings))
+            except ValueError as error:
                 warnings.append(str(error))
         if warnings:
             raise ValueError(f"no good checkpoint in {self.path}: {warnings[0]}; start the run anew in another folder")
         raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
+
+
+def _are_records(records: Any) -> TypeGuard[list[Record]]:
+    return isinstance(records, list) and all(isinstance(record, dict) for record in records)
 
 
 def _refuse_occupied(path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ctmle.storage.files import SCHEMA, check_schema, digest, write_whole
+from ctmle.storage.files import SCHEMA, check_regular, check_schema, digest, write_whole
 
 Tree = TypeVar("Tree")
 Arrays = dict[str, np.ndarray]
@@ -27,7 +27,7 @@ def save_tree(path: Path, tree: Any, about: dict[str, Any] | None = None) -> Non
 
 
 def load_tree(path: Path, like: Tree) -> Tree:
-    """The pytree of `like`'s structure with the arrays of the file; their shapes are the file's."""
+    """The pytree of `like`'s structure and shapes with the arrays of the file."""
     return fill(path, read_tensors(path)[0], like)
 
 
@@ -36,12 +36,11 @@ def read_tensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
 
     Raises ValueError, with the file's name, what is wrong and what to do, for anything else.
     """
+    check_regular(path)
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} is missing: restore it from a copy of the run") from error
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
         raise ValueError(f"{path} is cut off, damaged or not a safetensors file ({error})") from error
     try:
@@ -63,8 +62,12 @@ def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
         where = "lacks" if odd in wanted else "has an unexpected"
         raise ValueError(f"{path} does not fit this run: it {where} '{odd}'")
     for name, leaf in wanted.items():
-        if arrays[name].dtype != leaf.dtype or arrays[name].ndim != leaf.ndim:
-            raise ValueError(f"{path} does not fit this run: '{name}' has another type or rank")
+        found = arrays[name]
+        if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+            raise ValueError(
+                f"{path} does not fit this run: '{name}' is {found.dtype}{list(found.shape)},"
+                f" not {leaf.dtype}{list(leaf.shape)}"
+            )
 
     def replace(place: Any, leaf: Any) -> Any:
         return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if eqx.is_array(leaf) else leaf

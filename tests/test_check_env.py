@@ -1,0 +1,102 @@
+"""What the checker says of environments that cannot work, and that it lets those pass that can."""
+
+import itertools
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import run_config
+
+from ctmle.envs import ENVIRONMENTS, Env, check_env, make
+from ctmle.experiments import Run
+
+COUNTER = itertools.count()
+
+
+class Tank(Env):
+    """A level that leaks."""
+
+    state_names: tuple[str, ...] = ("level",)
+    angles: tuple[int, ...] = ()
+    control_low: tuple[float, ...] = (0.0,)
+    control_high: tuple[float, ...] = (1.0,)
+    horizon: float = 5.0
+
+    def drift(self, x, u):
+        return u - 0.5 * x
+
+    def diffusion(self, x, u):
+        return 0.1 * jnp.ones(1)
+
+    def reward(self, x, u):
+        return jnp.exp(-((x[0] - 1.0) ** 2))
+
+    def reset(self, key):
+        return 0.1 * jax.random.uniform(key, (1,))
+
+
+def tank(**methods) -> Env:
+    """A tank with some of its methods or attributes replaced."""
+    hints = {"__annotations__": {name: Tank.__annotations__[name] for name in methods if name in Tank.__annotations__}}
+    return type("Tank", (Tank,), methods | hints)()
+
+
+@pytest.mark.parametrize("name", list(ENVIRONMENTS))
+def test_every_environment_here_passes(name):
+    check_env(make(name))
+
+
+def test_a_users_environment_passes():
+    check_env(Tank())
+
+
+WRONG = {
+    "drift: must give shape (1,), not ()": {"drift": lambda self, x, u: u[0] - x[0]},
+    "drift: must give floating-point numbers, not int32": {"drift": lambda self, x, u: jnp.ones(1, jnp.int32)},
+    "drift: must give a JAX array, not list": {"drift": lambda self, x, u: [0.0]},
+    "drift: raises IndexError": {"drift": lambda self, x, u: jnp.stack([x[0], np.zeros(1)[3]])},
+    "drift: is not finite at state": {"drift": lambda self, x, u: jnp.log(-1.0 - x**2)},
+    "drift: gives another value for the same arguments": {"drift": lambda self, x, u: x + next(COUNTER)},
+    "drift: cannot be compiled": {"drift": lambda self, x, u: x if x[0] > 0 else -x},
+    "drift: cannot be compiled (TracerArrayConversionError": {"drift": lambda self, x, u: jnp.asarray(np.sin(x))},
+    "drift: its derivative is not finite": {"drift": lambda self, x, u: jnp.sqrt(jnp.maximum(x - 1e3, 0.0))},
+    "diffusion: must give shape (1,), not (1, 1)": {"diffusion": lambda self, x, u: jnp.ones((1, 1))},
+    "diffusion: is negative at some states": {"diffusion": lambda self, x, u: -jnp.ones(1)},
+    "reward: must give shape (), not (1,)": {"reward": lambda self, x, u: x},
+    "reward: must give a JAX array, not NoneType": {"reward": lambda self, x, u: None},
+    "reward: is not finite": {"reward": lambda self, x, u: x[0] / 0.0},
+    "reset: must give shape (1,), not (2,)": {"reset": lambda self, key: jnp.zeros(2)},
+    "reset: gives another value for the same arguments": {"reset": lambda self, key: jnp.ones(1) * next(COUNTER)},
+    "reset: is not finite": {"reset": lambda self, key: jnp.full(1, jnp.nan)},
+    "state_names: name every coordinate": {"state_names": ()},
+    "angles: give indices of coordinates from 0 to 0": {"angles": (1,)},
+    "control_low: must be finite and below control_high": {"control_low": (2.0,)},
+    "control_low: control_low and control_high need one number": {"control_low": (0.0, 0.0)},
+    "horizon: must be a positive number of seconds": {"horizon": -1.0},
+}
+
+
+@pytest.mark.parametrize("message", list(WRONG))
+def test_a_problem_is_named_with_its_method(message):
+    with pytest.raises(ValueError, match="Tank") as caught:
+        check_env(tank(**WRONG[message]))
+    assert str(caught.value).splitlines()[0].startswith(f"Tank.{message}")
+
+
+def test_every_problem_is_listed():
+    env = tank(drift=lambda self, x, u: x[0], reward=lambda self, x, u: x)
+    with pytest.raises(ValueError, match=r"Tank\.drift.*\nTank\.reward"):
+        check_env(env)
+
+
+def test_what_is_no_env_is_told_what_to_do():
+    with pytest.raises(ValueError, match=r"PendulumEnv is not a ctmle\.envs\.Env: subclass it"):
+        check_env(gymnasium.make("Pendulum-v1").unwrapped)
+
+
+def test_a_run_checks_the_environment_that_it_is_given():
+    with pytest.raises(ValueError, match=r"Tank\.reward: must give shape"):
+        Run(run_config(), tank(reward=lambda self, x, u: x))
+    assert Run(run_config(), Tank()).spec.observation.size == 1

@@ -1,0 +1,160 @@
+"""Mistakes at the door, by the hundred: each is one line, exit code 2, and nothing is written."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+
+from ctmle.checks import COUNTS_FROM_ZERO, NUMBERS_FROM_ZERO, POSITIVE_NUMBERS, SHARES, option
+from ctmle.cli import main
+from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+
+TEXTS = {"out", "config"}
+
+
+def settings() -> dict[str, Any]:
+    """Every setting of a training run with its type."""
+    hints = {}
+    for kind in (TrainConfig, CTMLEConfig, EvaluationConfig):
+        known = get_type_hints(kind)
+        hints |= {field.name: known[field.name] for field in fields(kind)}
+    return {name: hint for name, hint in hints.items() if name not in ("learner", "evaluation", "environment")}
+
+
+def bad_arguments() -> list[list[str]]:
+    """For every setting, values that it cannot have."""
+    lines = []
+    for name, hint in settings().items():
+        flag, values = option(name), []
+        if get_origin(hint) is Literal:
+            values = ["nonsense", "", "None"]
+        elif hint is int:
+            values = ["-1", "1.5", "many", "99999999999999999999999", *([] if name in COUNTS_FROM_ZERO else ["0"])]
+        elif hint is float or float in get_args(hint):
+            values = ["nan", "inf", "much"]
+            values += (
+                ["0", "-1"] if name in POSITIVE_NUMBERS else ["-0.1"] if name in NUMBERS_FROM_ZERO | SHARES else []
+            )
+            values += ["1.5"] if name in SHARES else []
+        elif hint is bool:
+            lines += [["train", "pendulum", f"{flag}=perhaps"], ["train", "pendulum", flag, "yes"]]
+        elif hint == tuple[int, ...]:
+            values = ["0", "-3", "wide", "2.5", "999999999"]
+        lines += [["train", "pendulum", flag, value] for value in values]
+        if hint is not bool and hint != tuple[int, ...]:
+            lines.append(["train", "pendulum", flag])  # and then nothing
+    return lines
+
+
+WHOLE_LINES = """
+|trian pendulum|pendulum|train pendulm|train pendulum cartpole|train --environment pendulum|train pendulum extra words
+train pendulum --ensembel 5|train pendulum --sigma 1 --sigma x|train pendulum -x|train pendulum --no-sigma|--nonsense
+train pendulum --preset fast|train pendulum --agent dreamer|train pendulum --bang-bang|train cartpole --uniform-start
+train acrobot --bang-bang|train pendulum --underactuated|train linear-quadratic --underactuated
+train pendulum --gap 11|train pendulum --gap 3|train pendulum --gap 1e-9|train pendulum --step 1e-9
+train pendulum --horizon 2|train pendulum --horizon 1e9|train pendulum --warm-up 10|train pendulum --test-gap 9
+train pendulum --policy-step 2|train pendulum --policy-step 1e-9
+train pendulum --particles 9|train pendulum --longest-step 1e-9
+train pendulum --reset-starts 0.6 --box-starts 0.6|train pendulum --trajectory-seconds 0.1
+train pendulum --dynamics-length 100|train pendulum --trajectory-seconds 1e9|train pendulum --dynamics-hidden
+train pendulum --config|train pendulum --config missing.toml|train pendulum --config .
+train pendulum --config settings.yaml
+resume|resume nowhere|resume a b|resume --run nowhere|evaluate|evaluate nowhere|evaluate nowhere --trajectories 0
+evaluate nowhere --which worst|evaluate nowhere --trajectories many|oracle|oracle pendulm|oracle pendulum --sigma -1
+oracle pendulum --episodes 0|oracle pendulum --policy-updates 0|oracle pendulum --trajectories 0
+oracle pendulum --unit 0
+oracle pendulum --seed -1|oracle pendulum --seed 1.5|envs pendulum|envs --all|evaluate /dev/null|resume /
+train pendulum --out /dev/null|train pendulum --out /proc/nowhere/run
+"""
+LINES: list[list[str]] = [list(part.split()) for line in WHOLE_LINES.strip().splitlines() for part in line.split("|")]
+
+
+def bad_files() -> dict[str, bytes]:
+    """Files of settings that are none, by name."""
+    files: dict[str, bytes] = {
+        "syntax.toml": b"sigma = ",
+        "twice.toml": b"sigma = 1\nsigma = 2\n",
+        "twice2.toml": b"ensemble = 4\n[learner]\nensemble = 5\n",
+        "unclosed.toml": b"[learner\n",
+        "bytes.toml": bytes(range(256)),
+        "nul.toml": b"out = 'a\0b'",
+        "list.json": b"[1, 2]",
+        "number.json": b"3",
+        "null.json": b"null",
+        "empty.json": b"",
+        "cut.json": b'{"sigma": 1',
+        "deep.json": b"[" * 100_000,
+        "huge.json": b" " * 1_000_001,
+        "unknown.toml": b"colour = 'red'\n",
+        "near.toml": b"sigmaa = 1\n",
+        "table.toml": b"[plant]\nsigma = 1\n",
+        "inner.toml": b"[learner]\nsigma = { a = 1 }\n",
+        "environment.toml": b"environment = 'pendulm'\n",
+        "agent.toml": b"agent = 'dreamer'\n",
+        "agent2.toml": b"agent = 3\n",
+        "preset.json": b'{"preset": ["paper"]}',
+        "combination.toml": b"gap = 20\n",
+        "infinity.json": b'{"sigma": Infinity}',
+        "date.toml": b"sigma = 2020-01-01\n",
+        "learner.toml": b"learner = 3\n",
+        "settings.yaml": b"sigma: 1\n",
+    }
+    for name, hint in settings().items():
+        if name in TEXTS:
+            continue
+        wrong = {"object": {"a": 1}, "list": [[]], "text": "three"}
+        if hint is not bool:
+            wrong["truth"] = True
+        for kind, value in wrong.items():
+            files[f"{name}-{kind}.json"] = json.dumps({name: value}).encode()
+    return files
+
+
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What the user is told. Asserts that it is one line on stderr with exit code 2."""
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    output = capsys.readouterr()
+    assert caught.value.code == 2, (arguments, caught.value.code, output)
+    assert output.out == "", arguments
+    assert output.err.startswith("ctmle: "), (arguments, output.err)
+    assert len(output.err.splitlines()) == 1, (arguments, output.err)
+    assert "Traceback" not in output.err
+    return output.err
+
+
+def test_bad_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    lines = bad_arguments() + LINES
+    for line in lines:
+        refusal(line, capsys)
+        assert list(tmp_path.iterdir()) == [], line
+    assert len(lines) >= 150
+    print(f"{len(lines)} bad command lines: each one line, exit code 2, nothing written")
+
+
+def test_bad_files_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    files = bad_files()
+    for name, content in files.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        said = refusal(["train", "--config", name], capsys)
+        assert (
+            name in said or option(name.split("-")[0]) in said or "no " in said or "--gap" in said or "--sigma" in said
+        )
+        path.unlink()
+        assert list(tmp_path.iterdir()) == [], name
+    assert len(files) >= 150
+    print(f"{len(files)} bad files of settings: each one line, exit code 2, nothing written")
+
+
+def test_a_near_match_is_suggested(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near.toml").write_text("[learner]\nensembel = 3\n")
+    assert "did you mean 'ensemble'" in refusal(["train", "--config", "near.toml"], capsys)
+    assert "did you mean --ensemble?" in refusal(["train", "pendulum", "--ensembel", "3"], capsys)
+    assert "did you mean 'train'" in refusal(["trian"], capsys)
+    assert "did you mean 'pendulum'" in refusal(["train", "pendulm"], capsys)
