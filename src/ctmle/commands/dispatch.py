@@ -19,3 +19,9 @@ def use_compilation_cache() -> None:
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         jax.config.update("jax_compilation_cache_dir", str(home / "ctmle" / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def use_threads(threads: int | None) -> None:
+    """Before anything is computed: JAX reads it once."""
+    if threads is not None:
+        os.environ["PJRT_NPROC"] = str(threads)

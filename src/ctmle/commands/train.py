@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ctmle.commands.dispatch import run, use_compilation_cache
+from ctmle.commands.dispatch import run, use_compilation_cache, use_threads
 from ctmle.config import ResumeCommand, TrainConfig
 from ctmle.experiments.interrupt import Interrupted
 from ctmle.experiments.run import Run
@@ -15,6 +15,7 @@ from ctmle.storage.run_folder import Checkpoint, RunFolder
 
 @run.register
 def _train(config: TrainConfig) -> None:
+    use_threads(config.threads)
     job = Run(config)
     folder = RunFolder.create(config)
     _go(job, folder, None, Console())
@@ -23,7 +24,9 @@ def _train(config: TrainConfig) -> None:
 @run.register
 def _resume(command: ResumeCommand) -> None:
     folder, console = RunFolder.open(command.run), Console()
-    job = Run(folder.read_config())
+    config = folder.read_config()
+    use_threads(config.threads)
+    job = Run(config)
     if not folder.checkpoints:
         console.print(f"{folder.path} has no checkpoint yet: it starts anew")
         return _go(job, folder, None, console)

@@ -75,6 +75,8 @@ class TrainConfig:
     """Seed of everything random in the run."""
     stop_at_success: bool = False
     """End the run after the first episode whose test score is a success."""
+    threads: int | None = None
+    """Threads to compute with; none: as many as there are cores."""
     checkpoint_every: int = 5
     """Chunks of updates between two checkpoints inside an episode; each episode ends with one in any case."""
     checkpoints_kept: int = 2

@@ -16,6 +16,9 @@ Times = Float[Array, "*batch samples"]
 Points = Float[Array, "*batch samples observed"]
 ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 
+MOST_STEPS = 16
+"""Of the adaptive solver in one gap."""
+
 SolverKind = Literal["rk4", "dopri5"]
 CovarianceKind = Literal["moments", "euler"]
 
@@ -83,11 +86,14 @@ def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int
         diffrax.Dopri5(),
         t0=0.0,
         t1=1.0,
-        dt0=None,
+        dt0=1.0 / segments,
         y0=y,
         saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, segments + 1)),
         stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-5),
-        max_steps=256,
+        max_steps=MOST_STEPS,
+        # Most gaps take one step or two: to keep them all costs less than to solve again for the gradient.
+        adjoint=diffrax.RecursiveCheckpointAdjoint(checkpoints=MOST_STEPS),
+        throw=False,  # a path that is not finished is not finite, which is caught where losses are
     )
     ys = solution.ys
     assert ys is not None  # SaveAt(ts=...) always saves
