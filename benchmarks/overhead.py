@@ -20,16 +20,15 @@ def measure(environment: str, episodes: int, folder: Path) -> dict[str, float]:
     """Seconds of one episode, of its writing, and of getting a run back from its files."""
     config = replace(preset(environment, "default"), episodes=episodes, out=str(folder / "run"))
     run, kept = Run(config), RunFolder.create(config)
-    records, chunks, saving = [], 0, 0.0
+    records, saving = [], 0.0
     started = time.perf_counter()
-    for moment in run.steps(run.init()):
+    for chunk, moment in enumerate(run.steps(run.init()), start=1):
         begun = time.perf_counter()
         if moment.record is not None:
             records.append(moment.record)
             run.save_parts(kept, moment.state)
             kept.write_metrics(records)
-        chunks += 1
-        if moment.resumable and (moment.record is not None or chunks % config.checkpoint_every == 0):
+        if moment.resumable and (moment.record is not None or chunk % config.checkpoint_every == 0):
             run.save_checkpoint(kept, moment.state, records)
         saving += time.perf_counter() - begun
         if moment.record is not None and len(records) == episodes - 1:  # the last episode starts here
