@@ -1,0 +1,149 @@
+"""Exact transition laws of linear SDEs  dx = (A x + b) dt + G dW  in one and two dimensions."""
+
+from abc import abstractmethod
+from typing import Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ctmle.dynamics.gaussian import Gaussian, cholesky
+
+TERMS = 15
+"""Taylor terms of a step that is short enough for the remainder to be below rounding."""
+
+
+class Affine(eqx.Module):
+    """The law of x(t + gap) given x(t) = x: N(flow x + shift, covariance)."""
+
+    flow: Float[Array, "*batch size size"]
+    shift: Float[Array, "*batch size"]
+    covariance: Float[Array, "*batch size size"]
+
+    def mean(self, x: Float[Array, "*start size"]) -> Float[Array, "*batch size"]:
+        return jnp.einsum("...ij,...j->...i", self.flow, x) + self.shift
+
+    def __call__(self, x: Float[Array, "*start size"]) -> Gaussian:
+        return Gaussian(self.mean(x), cholesky(self.covariance))
+
+
+class LinearLaw(eqx.Module):
+    """A table of linear SDEs; its leading axes are those of the table."""
+
+    push: eqx.AbstractVar[Float[Array, "*laws size"]]
+
+    @abstractmethod
+    def transition(self, gap: Float[Array, "*gaps"]) -> Affine:
+        """The law over `gap`, which broadcasts against the table."""
+
+    @abstractmethod
+    def fastest(self) -> float:
+        """The largest rate (1/s) in the table: how fine a quadrature over time has to be."""
+
+    @property
+    def size(self) -> int:
+        return self.push.shape[-1]
+
+    def __getitem__(self, index: Int[Array, "..."] | int | tuple) -> Self:
+        """The laws at an index into the leading axes."""
+        return jax.tree.map(lambda table: table[index], self)
+
+
+class Spiral(LinearLaw):
+    """dz = ((-decay + i turn) z + push) dt + noise dW, real (size 1, no turn) or complex (size 2): a closed form."""
+
+    decay: Float[Array, "*laws"]
+    turn: Float[Array, "*laws"]
+    push: Float[Array, "*laws size"]
+    noise: Float[Array, "*laws"]
+
+    def transition(self, gap: Float[Array, "*gaps"]) -> Affine:
+        variance = self.noise**2 * gap * _growth(-2 * self.decay * gap)
+        covariance = variance[..., None, None] * jnp.eye(self.size, dtype=variance.dtype)
+        if self.size == 1:
+            flow = jnp.exp(-self.decay * gap)[..., None, None]
+            return Affine(flow, (gap * _growth(-self.decay * gap))[..., None] * self.push, covariance)
+        damping, angle = jnp.exp(-self.decay * gap), self.turn * gap
+        flow = _complex_as_matrix(damping * jnp.cos(angle), damping * jnp.sin(angle))
+        return Affine(flow, self._drifted(flow, gap), covariance)
+
+    def _drifted(self, flow: Float[Array, "*batch 2 2"], gap: Float[Array, "*batch"]) -> Float[Array, "*batch 2"]:
+        """A^-1 (flow - I) push, and its limit as A vanishes."""
+        rate = self.decay**2 + self.turn**2
+        still = rate * gap**2 < 1e-12
+        inverse = _complex_as_matrix(-self.decay, -self.turn) / jnp.where(still, 1.0, rate)[..., None, None]
+        moved = _product(inverse, flow - jnp.eye(2, dtype=flow.dtype))
+        moved = jnp.where(still[..., None, None], gap[..., None, None] * jnp.eye(2, dtype=flow.dtype), moved)
+        return jnp.einsum("...ij,...j->...i", moved, self.push)
+
+    def fastest(self) -> float:
+        return float(jnp.max(jnp.abs(self.decay) + jnp.abs(self.turn)))
+
+
+class MatrixLaw(LinearLaw):
+    """Any drift matrix and diffusion matrix, by the matrix exponential and the covariance integral.
+
+    A Taylor series over gap / 2^doublings, then doublings: x(2h) given x(0) is x(h) twice. Small matrices are multiplied
+    elementwise over the batch, which is what makes a random gap per look affordable. Build with `matrix_law`.
+    """
+
+    drift: Float[Array, "*laws size size"]
+    push: Float[Array, "*laws size"]
+    noise: Float[Array, "*laws size size"]
+    doublings: int = eqx.field(static=True)
+
+    def transition(self, gap: Float[Array, "*gaps"]) -> Affine:
+        h = (gap / 2**self.doublings)[..., None, None]
+        a = self.drift * h
+        spread = _product(self.noise, _transposed(self.noise)) * h
+        eye = jnp.eye(self.size, dtype=a.dtype)
+        power, flow, integral, covariance = eye + 0 * a, eye + 0 * a, eye + 0 * a, spread
+        for n in range(1, TERMS + 1):
+            power = _product(a, power) / n
+            flow, integral = flow + power, integral + power / (n + 1)
+            product = _product(a, spread)
+            spread = (product + _transposed(product)) / (n + 1)
+            covariance = covariance + spread
+        shift = jnp.einsum("...ij,...j->...i", integral * h, self.push)
+        for _ in range(self.doublings):
+            shift = shift + jnp.einsum("...ij,...j->...i", flow, shift)
+            covariance = covariance + _product(_product(flow, covariance), _transposed(flow))
+            flow = _product(flow, flow)
+        return Affine(flow, shift, covariance)
+
+    def fastest(self) -> float:
+        return float(jnp.max(jnp.linalg.norm(self.drift, axis=(-2, -1))))
+
+
+def matrix_law(
+    drift: Float[Array, "*laws size size"],
+    push: Float[Array, "*laws size"],
+    noise: Float[Array, "*laws size size"],
+    longest_gap: float,
+) -> MatrixLaw:
+    """As many doublings as make the Taylor step short for every law of the table and every gap up to the longest."""
+    largest = float(np.max(np.linalg.norm(np.asarray(drift), axis=(-2, -1))))
+    doublings = max(0, int(np.ceil(np.log2(max(4 * largest * longest_gap, 1.0)))))
+    return MatrixLaw(drift, push, noise, doublings)
+
+
+def _growth(z: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """(exp(z) - 1) / z, and its limit at 0."""
+    small = jnp.abs(z) < 1e-8
+    safe = jnp.where(small, 1.0, z)
+    return jnp.where(small, 1 + z / 2, jnp.expm1(safe) / safe)
+
+
+def _complex_as_matrix(real: Float[Array, "*batch"], imaginary: Float[Array, "*batch"]) -> Float[Array, "*batch 2 2"]:
+    """Multiplication by a complex number, as a matrix."""
+    return jnp.stack([jnp.stack([real, -imaginary], -1), jnp.stack([imaginary, real], -1)], -2)
+
+
+def _product(a: Float[Array, "*a size size"], b: Float[Array, "*b size size"]) -> Float[Array, "*c size size"]:
+    return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+
+
+def _transposed(a: Float[Array, "*a size size"]) -> Float[Array, "*a size size"]:
+    return jnp.swapaxes(a, -1, -2)
