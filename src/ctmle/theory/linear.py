@@ -23,7 +23,7 @@ class Affine(eqx.Module):
     covariance: Float[Array, "*batch size size"]
 
     def mean(self, x: Float[Array, "*start size"]) -> Float[Array, "*batch size"]:
-        return jnp.einsum("...ij,...j->...i", self.flow, x) + self.shift
+        return _applied(self.flow, x) + self.shift
 
     def __call__(self, x: Float[Array, "*start size"]) -> Gaussian:
         return Gaussian(self.mean(x), cholesky(self.covariance))
@@ -76,7 +76,7 @@ class Spiral(LinearLaw):
         inverse = _complex_as_matrix(-self.decay, -self.turn) / jnp.where(still, 1.0, rate)[..., None, None]
         moved = _product(inverse, flow - jnp.eye(2, dtype=flow.dtype))
         moved = jnp.where(still[..., None, None], gap[..., None, None] * jnp.eye(2, dtype=flow.dtype), moved)
-        return jnp.einsum("...ij,...j->...i", moved, self.push)
+        return _applied(moved, self.push)
 
     def fastest(self) -> float:
         return float(jnp.max(jnp.abs(self.decay) + jnp.abs(self.turn)))
@@ -97,21 +97,22 @@ class MatrixLaw(LinearLaw):
     def transition(self, gap: Float[Array, "*gaps"]) -> Affine:
         h = (gap / 2**self.doublings)[..., None, None]
         a = self.drift * h
-        spread = _product(self.noise, _transposed(self.noise)) * h
-        eye = jnp.eye(self.size, dtype=a.dtype)
-        power, flow, integral, covariance = eye + 0 * a, eye + 0 * a, eye + 0 * a, spread
-        for n in range(1, TERMS + 1):
-            power = _product(a, power) / n
-            flow, integral = flow + power, integral + power / (n + 1)
-            product = _product(a, spread)
+        noise = _product(self.noise, _transposed(self.noise)) * h
+        eye = jnp.broadcast_to(jnp.eye(self.size, dtype=a.dtype), a.shape)
+
+        def add_term(n: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
+            power, spread, flow, integral, covariance = sums
+            power, product = _product(a, power) / n, _product(a, spread)
             spread = (product + _transposed(product)) / (n + 1)
-            covariance = covariance + spread
-        shift = jnp.einsum("...ij,...j->...i", integral * h, self.push)
-        for _ in range(self.doublings):
-            shift = shift + jnp.einsum("...ij,...j->...i", flow, shift)
-            covariance = covariance + _product(_product(flow, covariance), _transposed(flow))
-            flow = _product(flow, flow)
-        return Affine(flow, shift, covariance)
+            return power, spread, flow + power, integral + power / (n + 1), covariance + spread
+
+        def double(_: Array, law: tuple[Array, ...]) -> tuple[Array, ...]:
+            flow, shift, covariance = law
+            return _product(flow, flow), shift + _applied(flow, shift), covariance + _congruent(flow, covariance)
+
+        *_, flow, integral, covariance = jax.lax.fori_loop(1, TERMS + 1, add_term, (eye, noise, eye, eye, noise))
+        law = (flow, _applied(integral * h, self.push), covariance)
+        return Affine(*jax.lax.fori_loop(0, self.doublings, double, law))
 
     def fastest(self) -> float:
         return float(jnp.max(jnp.linalg.norm(self.drift, axis=(-2, -1))))
@@ -143,6 +144,14 @@ def _complex_as_matrix(real: Float[Array, "*batch"], imaginary: Float[Array, "*b
 
 def _product(a: Float[Array, "*a size size"], b: Float[Array, "*b size size"]) -> Float[Array, "*c size size"]:
     return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+
+
+def _congruent(a: Float[Array, "*a size size"], b: Float[Array, "*b size size"]) -> Float[Array, "*c size size"]:
+    return _product(_product(a, b), _transposed(a))
+
+
+def _applied(a: Float[Array, "*a size size"], x: Float[Array, "*x size"]) -> Float[Array, "*b size"]:
+    return jnp.einsum("...ij,...j->...i", a, x)
 
 
 def _transposed(a: Float[Array, "*a size size"]) -> Float[Array, "*a size size"]:
