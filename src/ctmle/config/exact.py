@@ -13,8 +13,8 @@ ClassName = Literal["hidden-arm", "speed", "rotation", "volatility", "feedback",
 class ExactConfig:
     """Play exact CT-MLE (Algorithms 1 and 2 of the paper) on a finite class of SDEs, and show the theory at work.
 
-    Writes a folder with its settings, tables and plots: regret against N for every noise level, coverage and size of the
-    confidence sets, regret against the gap with and without random looks at equal numbers of looks.
+    Writes a folder with its settings, tables and plots: regret against N for every noise level, coverage and size of
+    the confidence sets, regret against the gap with and without random looks at equal numbers of looks.
     """
 
     model_class: tyro.conf.Positional[ClassName] = "hidden-arm"
@@ -22,7 +22,7 @@ class ExactConfig:
     noises: tuple[float, ...] = ()
     """Noise levels; none: the class's own, from almost nothing to large."""
     separations: tuple[float, ...] = ()
-    """Hidden arm only: distances e between models, of which the worst counts; none: eight from 0.005 to 0.4."""
+    """Hidden arm only: distances e between models, of which the worst counts; none: ten from 0.006 to 0.4."""
     gap: float = 1.0
     """[Delta] Seconds between two grid looks in the study of regret against N (the horizon is 4 s)."""
     gaps: tuple[float, ...] = (0.5, 1.0, 2.0)
@@ -48,14 +48,14 @@ class ExactConfig:
 
 
 OWN_NOISES: dict[str, tuple[float, ...]] = {
-    "hidden-arm": (0.02, 0.05, 0.1, 0.2, 0.4),
+    "hidden-arm": (0.002, 0.02, 0.05, 0.15, 0.4),
     "speed": (0.003, 0.03, 0.1, 0.3),
     "rotation": (0.01, 0.1, 0.3),
     "volatility": (0.05, 0.1, 0.2, 0.4),
     "feedback": (0.05, 0.2, 0.5),
     "saturated": (0.2, 0.4, 0.8),
 }
-OWN_SEPARATIONS = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4)
+OWN_SEPARATIONS = (0.006, 0.01, 0.016, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.4)
 HORIZON = 4.0
 """T of every class, in seconds."""
 

@@ -11,7 +11,7 @@ from ctmle.theory.bracketing import (
     log_bracketing_quadratic,
     log_bracketing_quadratic_printed,
 )
-from ctmle.theory.classes import FiniteClass, GivenClass, LinearClass, given_class, linear_class
+from ctmle.theory.classes import FiniteClass, GivenClass, LinearClass, given_class, linear_class, walk
 from ctmle.theory.complexity import (
     Plan,
     Problem,
@@ -35,6 +35,8 @@ from ctmle.theory.saturated import saturated
 from ctmle.theory.variance import (
     Smoothness,
     VarianceEstimate,
+    class_returns,
+    closed_loop_smoothness,
     estimate_variance,
     simulated_returns,
     variance_bound,
@@ -55,6 +57,8 @@ __all__ = [
     "Smoothness",
     "Spiral",
     "VarianceEstimate",
+    "class_returns",
+    "closed_loop_smoothness",
     "confidence_set",
     "eluder_bound_finite",
     "eluder_bound_infinite",
@@ -94,4 +98,5 @@ __all__ = [
     "variance_bound_tight",
     "ville_beta",
     "volatility",
+    "walk",
 ]

@@ -39,6 +39,10 @@ class FiniteClass(eqx.Module):
     def sample(self, key: PRNGKeyArray, policy: Index, x: Point, gap: Scalar) -> Point:
         """A draw of x(t + gap) given x(t) = x under the truth."""
 
+    @abstractmethod
+    def rewards(self, policy: Index, x: Points) -> Scalars:
+        """b(x, u(x)) at states."""
+
     @property
     def models(self) -> int:
         return self.values.shape[0]
@@ -72,6 +76,9 @@ class LinearClass(FiniteClass):
     def sample(self, key: PRNGKeyArray, policy: Index, x: Point, gap: Scalar) -> Point:
         return self.laws[policy, self.which[policy, self.truth]].transition(gap)(x).sample(key)
 
+    def rewards(self, policy: Index, x: Points) -> Scalars:
+        return self.reward(x)
+
 
 @in_double
 def linear_class(
@@ -100,6 +107,7 @@ class GivenClass(FiniteClass):
 
     log_density: Callable[[Index, Index, Point, Point, Scalar], Scalar] = eqx.field(static=True)
     draw: Callable[[PRNGKeyArray, Index, Point, Scalar], Point] | None = eqx.field(static=True)
+    reward: Callable[[Index, Points], Scalars] | None = eqx.field(static=True)
     values: Float[Array, "models policies"]
     variances: Float[Array, " policies"]
     truth: Index
@@ -117,6 +125,11 @@ class GivenClass(FiniteClass):
             raise ValueError("this class cannot be simulated: give `given_class` a `sample(key, policy, x, gap)`")
         return self.draw(key, policy, x, gap)
 
+    def rewards(self, policy: Index, x: Points) -> Scalars:
+        if self.reward is None:
+            raise ValueError("the rewards of this class are not known: give `given_class` a `reward(policy, states)`")
+        return self.reward(policy, x)
+
 
 @in_double
 def given_class(
@@ -129,12 +142,13 @@ def given_class(
     horizon: float,
     truth: int = 0,
     sample: Callable[[PRNGKeyArray, Index, Point, Scalar], Point] | None = None,
+    reward: Callable[[Index, Points], Scalars] | None = None,
     total_variance: Callable[[int], float] | None = None,
 ) -> GivenClass:
     """Any class for which you can give `log_density(model, policy, x, y, gap)` (JAX) and `value(model, policy)`.
 
-    Rewards must be normalised: values lie in [0, 1]. `sample` draws from the truth and is needed only to simulate;
-    `total_variance(policy)` is Var^u under the truth, where it is known.
+    Rewards must be normalised: values lie in [0, 1]. `sample` draws from the truth and is needed only to simulate, and
+    `reward` only to estimate variances; `total_variance(policy)` is Var^u under the truth, where it is known.
     """
     if models < 1 or policies < 1:
         raise ValueError(f"a class needs at least one model and one policy, not {models} and {policies}")
@@ -147,9 +161,25 @@ def given_class(
     return GivenClass(
         log_density=log_density,
         draw=sample,
+        reward=reward,
         values=jnp.asarray(table),
         variances=jnp.asarray(spread),
         truth=jnp.asarray(truth),
         start=jnp.asarray(start, float),
         horizon=horizon,
     )
+
+
+def walk(
+    models: FiniteClass, policy: Index, times: Float[Array, " looks"], key: PRNGKeyArray
+) -> Float[Array, "looks size"]:
+    """States of the true system at `times` (from 0), each drawn exactly given the one before."""
+
+    def step(x: Array, gap_and_key: tuple[Array, Array]) -> tuple[Array, Array]:
+        gap, key = gap_and_key
+        x = models.sample(key, policy, x, gap)
+        return x, x
+
+    gaps = jnp.diff(times).astype(models.start.dtype)
+    _, later = jax.lax.scan(step, models.start, (gaps, jax.random.split(key, gaps.shape[0])))
+    return jnp.concatenate([models.start[None], later])

@@ -60,7 +60,9 @@ class Problem:
 
     def __post_init__(self) -> None:
         if not 0 <= self.variance <= 1:
-            raise ValueError(f"variance must lie between 0 and 1 (the reward's integral is at most 1), not {self.variance}")
+            raise ValueError(
+                f"variance must lie between 0 and 1 (the reward's integral is at most 1), not {self.variance}"
+            )
         if not 0 <= self.look_price <= 1:
             raise ValueError(f"look_price is lambda and must lie between 0 and 1, not {self.look_price}")
         for name in ("horizon", "epsilon", "dimension", "reward_bound"):

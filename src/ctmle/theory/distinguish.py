@@ -19,7 +19,9 @@ def hellinger_table(
     which, truth = np.asarray(models.which), int(models.truth)
     tables = []
     for policy in range(models.policies):
-        law = models.laws[policy].transition(jnp.broadcast_to(jnp.asarray(gaps)[:, None], (len(gaps), _variants(models))))
+        law = models.laws[policy].transition(
+            jnp.broadcast_to(jnp.asarray(gaps)[:, None], (len(gaps), _variants(models)))
+        )
         covariance = np.asarray(law.covariance)
         means = np.stack([np.asarray(law.mean(jnp.asarray(state))) for state in states])
         true = which[policy, truth]

@@ -7,7 +7,7 @@ Two facts make an exact search possible: the sum does not care for the order, so
 a model that has vouched for a point is never small again, so no sequence is longer than there are models or points.
 """
 
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -20,18 +20,18 @@ Table = Float[np.ndarray, "models points"]
 
 def eluder_dimension(psi: Table, epsilon: float) -> int:
     """The length of the longest sequence, by search over all sets of points. For small classes."""
-    psi = _distinct_points(_checked(psi, epsilon), epsilon)
-    points = psi.shape[1]
+    table = _distinct_points(_checked(psi, epsilon), epsilon)
+    points = table.shape[1]
     if points > LARGEST_EXACT:
         raise ValueError(
             f"{points} distinct points are too many for the exact search (at most {LARGEST_EXACT}):"
             " take fewer points, or greedy_eluder_dimension for a lower bound"
         )
 
-    @lru_cache(maxsize=None)
+    @cache
     def longest_from(used: int) -> int:
         members = [y for y in range(points) if used >> y & 1]
-        nexts = np.flatnonzero(_extends(psi, psi[:, members].sum(axis=1), epsilon))
+        nexts = np.flatnonzero(_extends(table, table[:, members].sum(axis=1), epsilon))
         return max((1 + longest_from(used | 1 << int(y)) for y in nexts), default=0)
 
     return longest_from(0)
@@ -60,9 +60,10 @@ def _extends(psi: Table, sums: Float[np.ndarray, " models"], epsilon: float) -> 
     return np.any(psi[sums <= epsilon] > epsilon, axis=0)
 
 
-def _distinct_points(psi: Table, epsilon: float) -> Table:
+def _distinct_points(psi: Table, epsilon: float) -> Float[np.ndarray, "models distinct"]:
     """Points that no model is large on, and copies of points, can never lengthen a sequence."""
-    return np.unique(psi[:, np.any(psi > epsilon, axis=0)], axis=1)
+    large = psi[:, np.any(psi > epsilon, axis=0)]
+    return np.unique(large, axis=1) if large.size else large
 
 
 def _checked(psi: Table, epsilon: float) -> Table:

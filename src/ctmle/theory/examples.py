@@ -36,7 +36,11 @@ def hidden_arm(noise: float, separation: float, arms: int = 4, horizon: float = 
 
 @in_double
 def speed(
-    noise: float, known: float = 12.0, speeds: tuple[float, float] = (6.0, 60.0), arms: int = 4, horizon: float = HORIZON
+    noise: float,
+    known: float = 12.0,
+    speeds: tuple[float, float] = (6.0, 60.0),
+    arms: int = 4,
+    horizon: float = HORIZON,
 ) -> LinearClass:
     """dx = -k_u x dt + noise sqrt(2 k_u) dW from 1 to the goal 0; arm 0 has a known speed, the others the first of
     `speeds`, though they might have the second and beat it. All speeds share one stationary law, so looks that are

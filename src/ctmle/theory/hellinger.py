@@ -22,7 +22,8 @@ def gaussian_hellinger2(
         raise ValueError("both covariances must be positive definite: a law without noise has no density")
     difference = mean_p - mean_q
     distance = np.sum(difference * np.linalg.solve(middle, difference[..., None])[..., 0], -1)
-    return -np.expm1((log_p + log_q) / 4 - np.linalg.slogdet(middle)[1] / 2 - distance / 8)
+    log_affinity = (log_p + log_q) / 4 - np.linalg.slogdet(middle)[1] / 2 - distance / 8
+    return np.asarray(-np.expm1(log_affinity))
 
 
 def hellinger2(

@@ -5,11 +5,9 @@ spacing h with reflecting ends the diffusion becomes a birth-death chain with ra
 
     up from i:  g^2 / (2 h^2) exp(f(x_i + h/2) h / g^2),    down from i + 1:  g^2 / (2 h^2) exp(-f(x_i + h/2) h / g^2)
 
-which converges to it as h^2 and is reversible, so that its transition law over *any* gap, its value and its total variance
-are exact from one symmetric eigendecomposition.
+which converges to it as h^2 and is reversible, so that its transition law over *any* gap, its value and its total
+variance are exact from one symmetric eigendecomposition.
 """
-
-from typing import Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -35,10 +33,10 @@ class Lattice(eqx.Module):
         """The number of a point."""
         return jnp.round((x - self.points[0]) / (self.points[1] - self.points[0])).astype(int)
 
-    def __getitem__(self, index: int | tuple | Int[Array, "..."]) -> Self:
+    def __getitem__(self, index: int | tuple | Int[Array, "..."]) -> "Lattice":
         """The chains at an index into the leading axes."""
         chosen = (self.rates[index], self.vectors[index], self.half_log_weights[index])
-        return type(self)(self.points, *chosen)
+        return Lattice(self.points, *chosen)
 
     def probabilities(self, here: Int[Array, ""], gap: Float[Array, ""]) -> Float[Array, " points"]:
         """P(x(t + gap) = . | x(t) = here) of one chain."""
@@ -52,7 +50,7 @@ class Lattice(eqx.Module):
         return float(np.sum(start * modes * _integral(np.asarray(self.rates), horizon)))
 
     def total_variance(self, reward: Float[np.ndarray, " points"], here: int, horizon: float) -> float:
-        """Var of that integral, of one chain: 2 E of the integral over s < t of b_s b_t, less the square of the mean."""
+        """Var of that integral, of one chain: 2 E of the integral of b_s b_t over s < t, less the mean squared."""
         rates, vectors = np.asarray(self.rates), np.asarray(self.vectors)
         couplings = vectors.T @ (reward[:, None] * vectors)
         second = self._start(here) @ (couplings * _double_integral(rates, horizon)) @ self._modes(reward)
@@ -65,7 +63,9 @@ class Lattice(eqx.Module):
         return np.asarray(self.vectors)[here] / np.exp(np.asarray(self.half_log_weights)[here])
 
 
-def lattice(points: Float[np.ndarray, " points"], drift: Float[np.ndarray, "*chains edges"], noise: np.ndarray) -> Lattice:
+def lattice(
+    points: Float[np.ndarray, " points"], drift: Float[np.ndarray, "*chains edges"], noise: np.ndarray
+) -> Lattice:
     """Chains from their drift at the middles between points, and their noise (one per chain)."""
     spacing = points[1] - points[0]
     lean = drift * spacing / noise[..., None] ** 2

@@ -1,7 +1,6 @@
 """Exact transition laws of linear SDEs  dx = (A x + b) dt + G dW  in one and two dimensions."""
 
 from abc import abstractmethod
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -46,7 +45,7 @@ class LinearLaw(eqx.Module):
     def size(self) -> int:
         return self.push.shape[-1]
 
-    def __getitem__(self, index: Int[Array, "..."] | int | tuple) -> Self:
+    def __getitem__(self, index: Int[Array, "..."] | int | tuple) -> "LinearLaw":
         """The laws at an index into the leading axes."""
         return jax.tree.map(lambda table: table[index], self)
 
@@ -85,8 +84,8 @@ class Spiral(LinearLaw):
 class MatrixLaw(LinearLaw):
     """Any drift matrix and diffusion matrix, by the matrix exponential and the covariance integral.
 
-    A Taylor series over gap / 2^doublings, then doublings: x(2h) given x(0) is x(h) twice. Small matrices are multiplied
-    elementwise over the batch, which is what makes a random gap per look affordable. Build with `matrix_law`.
+    A Taylor series over gap / 2^doublings, then doublings: x(2h) given x(0) is x(h) twice. Small matrices are
+    multiplied elementwise over the batch, which makes a random gap per look affordable. Build with `matrix_law`.
     """
 
     drift: Float[Array, "*laws size size"]

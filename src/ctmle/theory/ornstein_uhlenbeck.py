@@ -39,7 +39,7 @@ def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 
 
 
 def truncation_bound(y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> float:
-    """A bound on |p - expansion| at any y: Hermite functions are at most pi^(-1/4) in the variable y / (sqrt2 scale)."""
+    """A bound on |p - expansion| at any y: Hermite functions of y / (sqrt2 scale) are at most pi^(-1/4)."""
     _check(t, rate, noise)
     scale = noise / math.sqrt(2 * rate)
     tail = math.exp(-rate * t * terms) / -math.expm1(-rate * t)

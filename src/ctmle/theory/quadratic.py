@@ -1,7 +1,7 @@
 """The quadratic density of the construction example for prop:qua, and the SDE that has it.
 
-p(y | t) = sqrt(2/pi) exp(-2 y^2) q^2 with q = cos t + 2 y sin t, diffusion 1. The paper leaves the drift as an integral;
-it has a closed form. With the node n(t) = -cot(t)/2, where the density vanishes, and r = y - n(t):
+p(y | t) = sqrt(2/pi) exp(-2 y^2) q^2 with q = cos t + 2 y sin t, diffusion 1. The paper leaves the drift as an
+integral; it has a closed form. With the node n(t) = -cot(t)/2, where the density vanishes, and r = y - n(t):
 
     f(y, t) = -2 y + 2 sin t / q + (y sin 2t + cos 2t) / q^2  =  -2 y + (1 + cot(t)/2) / r - 1 / (4 r^2)
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-Points = Float[np.ndarray, "*batch"]
+Points = Float[np.ndarray, " points"]
 Advance = Callable[[Points, float, float], Points]
 
 NEAR = 1.0

@@ -20,6 +20,7 @@ class LatticeClass(FiniteClass):
     """Birth-death chains [policies, models]; the truth is one of the models."""
 
     chains: Lattice
+    reward_table: Float[Array, "policies points"]
     values: Float[Array, "models policies"]
     variances: Float[Array, " policies"]
     truth: Index
@@ -42,6 +43,9 @@ class LatticeClass(FiniteClass):
         reached = jnp.cumsum(row) >= jax.random.uniform(key) * jnp.sum(row)
         return self.chains.points[jnp.argmax(reached)][None]
 
+    def rewards(self, policy: Index, x: Points) -> Scalars:
+        return self.reward_table[policy, self.chains.place(x[:, 0])]
+
 
 @in_double
 def saturated(noise: float, horizon: float = 4.0, points: int = 61) -> LatticeClass:
@@ -51,7 +55,9 @@ def saturated(noise: float, horizon: float = 4.0, points: int = 61) -> LatticeCl
     for sparing control, so that a weak motor asks for much control and a strong one for little.
     """
     if not 0.15 <= noise < np.inf:
-        raise ValueError(f"noise must be at least 0.15 in the saturated class (its lattice is too coarse below), not {noise}")
+        raise ValueError(
+            f"noise must be at least 0.15 in the saturated class (its lattice is too coarse below), not {noise}"
+        )
     grid = np.linspace(-1.0, 2.0, points)
     edges = (grid[1:] + grid[:-1]) / 2
     controls = [lambda x, gain=gain: np.clip(gain * (1 - x), -1, 1) for gain in (0.25, 0.5, 1.0, 2.0, 8.0)]
@@ -66,6 +72,7 @@ def saturated(noise: float, horizon: float = 4.0, points: int = 61) -> LatticeCl
     spread = [chains[u, truth].total_variance(rewards[u], here, horizon) for u in range(len(controls))]
     return LatticeClass(
         chains=chains,
+        reward_table=jnp.asarray(np.array(rewards)),
         values=jnp.asarray(table),
         variances=jnp.asarray(spread),
         truth=jnp.asarray(truth),

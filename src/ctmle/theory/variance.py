@@ -7,16 +7,21 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ctmle.data.trajectory import simulate_many
 from ctmle.envs.base import Env
 from ctmle.schedules.base import Looks
+from ctmle.theory.classes import FiniteClass, LinearClass, walk
+from ctmle.theory.precision import in_double
 
 NORMAL_95 = 1.959964
+SHORT = 1e-6
+"""Seconds over which a linear law shows its drift matrix and diffusion."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,26 @@ def simulated_returns(
     times = jnp.linspace(0.0, env.horizon, math.ceil(env.horizon / step) + 1)
     seen = simulate_many(env, policy, Looks(times), jax.random.split(key, trajectories), step=step)
     rewards = np.asarray(env.spec.reward(seen.states, seen.controls), np.float64)
-    return np.trapezoid(rewards, np.asarray(times, np.float64), axis=1) / (env.horizon * largest)
+    integrals = np.trapezoid(rewards, np.asarray(times, np.float64), axis=1)
+    return np.asarray(integrals / (env.horizon * largest))
+
+
+@in_double
+def class_returns(
+    models: FiniteClass, policy: int, samples: int, step: float, seed: int = 0
+) -> Float[np.ndarray, " samples"]:
+    """Integrals of the reward of a class under its truth, from exact states `step` seconds apart."""
+    times = jnp.linspace(0.0, models.horizon, math.ceil(models.horizon / step) + 1)
+    keys = jax.random.split(jax.random.key(seed), samples)
+    return np.asarray(_returns(models, jnp.asarray(policy), times, keys))
+
+
+@eqx.filter_jit
+def _returns(models: FiniteClass, policy: Array, times: Array, keys: Key[Array, " samples"]) -> Array:
+    def one(key: PRNGKeyArray) -> Array:
+        return jnp.trapezoid(models.rewards(policy, walk(models, policy, times, key)), times)
+
+    return jax.lax.map(one, keys, batch_size=256)
 
 
 @dataclass(frozen=True)
@@ -84,6 +108,16 @@ class Smoothness:
     def rate(self) -> float:
         """2 L_f (1 + L_u): how fast the spread of the closed loop can grow."""
         return 2 * self.drift * (1 + self.policy)
+
+
+@in_double
+def closed_loop_smoothness(models: LinearClass, policy: int) -> Smoothness:
+    """The constants of a linear class under its truth. The closed loop is the drift, so the policy's constant is 0."""
+    law = models.laws[policy, int(models.which[policy, models.truth])].transition(jnp.asarray(SHORT))
+    steepest = math.exp(-0.5) / (models.horizon * float(jnp.min(models.reward.width)))
+    drift = (np.asarray(law.flow) - np.eye(law.flow.shape[-1])) / SHORT
+    diffusion = math.sqrt(float(np.trace(np.asarray(law.covariance))) / SHORT)
+    return Smoothness(steepest, float(np.linalg.norm(drift, 2)), 0.0, diffusion, models.horizon)
 
 
 def variance_bound(constants: Smoothness) -> float:

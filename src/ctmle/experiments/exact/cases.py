@@ -49,7 +49,7 @@ class Looking:
 
 
 PAPER = Looking("random looks", random_looks=True)
-CHAINED = Looking("random looks, chained", random_looks=True, chained=True)
+CHAINED = Looking("chained random looks", random_looks=True, chained=True)
 GRID = Looking("grid", random_looks=False)
 FINER_GRID = Looking("grid of half the gap", random_looks=False, refinement=2)
 EQUAL_LOOKS = (PAPER, CHAINED, FINER_GRID)

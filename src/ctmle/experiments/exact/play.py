@@ -6,27 +6,27 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.exact import ExactCTMLE, ExactState
-from ctmle.schedules.base import Looks, Schedule
-from ctmle.theory.classes import FiniteClass
+from ctmle.schedules.base import Schedule
+from ctmle.theory.classes import walk
 from ctmle.theory.precision import in_double
 
 
 class Play(eqx.Module):
-    """What happened in each episode."""
+    """What happened in an episode; stacked over [agents, seeds, episodes] by `play`."""
 
-    policy: Int[Array, "*batch episodes"]
-    regret: Float[Array, "*batch episodes"]
+    policy: Int[Array, "*batch"]
+    regret: Float[Array, "*batch"]
     """R(u*) - R(u_n) under the truth."""
-    variance: Float[Array, "*batch episodes"]
+    variance: Float[Array, "*batch"]
     """Var^{u_n} under the truth."""
-    grid_covers: Bool[Array, "*batch episodes"]
+    grid_covers: Bool[Array, "*batch"]
     """The truth is in P_n."""
-    extra_covers: Bool[Array, "*batch episodes"]
+    extra_covers: Bool[Array, "*batch"]
     """The truth is in hat-P_n."""
-    grid_size: Int[Array, "*batch episodes"]
-    both_size: Int[Array, "*batch episodes"]
+    grid_size: Int[Array, "*batch"]
+    both_size: Int[Array, "*batch"]
     """Models in P_n, and in both sets."""
-    empty: Bool[Array, "*batch episodes"]
+    empty: Bool[Array, "*batch"]
 
 
 @in_double
@@ -48,7 +48,7 @@ def _play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array
 
         def episode(state: ExactState, n: Array) -> tuple[ExactState, Play]:
             state, choice, looks = agent.propose(state, schedule)
-            states = walk(agent.models, choice.policy, looks, jax.random.fold_in(world_key, n))
+            states = walk(agent.models, choice.policy, looks.times, jax.random.fold_in(world_key, n))
             truth, values = agent.models.truth, agent.models.values
             outcome = Play(
                 policy=choice.policy,
@@ -66,18 +66,3 @@ def _play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array
 
     over_seeds = jax.vmap(one, in_axes=(None, 0))
     return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), None))(agents, keys)
-
-
-def walk(
-    models: FiniteClass, policy: Int[Array, ""], looks: Looks, key: PRNGKeyArray
-) -> Float[Array, "looks size"]:
-    """States of the true system at the looks, each drawn exactly given the one before."""
-
-    def step(x: Array, gap_and_key: tuple[Array, Array]) -> tuple[Array, Array]:
-        gap, key = gap_and_key
-        x = models.sample(key, policy, x, gap)
-        return x, x
-
-    gaps = jnp.diff(looks.times).astype(models.start.dtype)
-    _, later = jax.lax.scan(step, models.start, (gaps, jax.random.split(key, gaps.shape[0])))
-    return jnp.concatenate([models.start[None], later])

@@ -6,6 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 from ctmle.experiments.exact.cases import EQUAL_LOOKS
 from ctmle.experiments.exact.summary import envelope, slope, wilson, worst_rows
@@ -28,32 +29,40 @@ def plot_all(folder: Path, outcomes: list[Outcome], delta: float) -> None:
 def plot_regret(path: Path, outcomes: list[Outcome]) -> None:
     """Worst-case regret against N, and against sqrt(beta sum Var): the leading term of the theorem."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    _regret_against_episodes(left, outcomes)
+    _regret_against_variance(right, outcomes)
+    save(figure, path)
+
+
+def _regret_against_episodes(axes: Axes, outcomes: list[Outcome]) -> None:
+    n = np.arange(1, outcomes[0].regret.shape[-1] + 1)
     for outcome, colour in zip(outcomes, _colours(outcomes), strict=True):
         curve = envelope(outcome)
-        n = np.arange(1, len(curve.mean) + 1)
         label = f"noise {outcome.case.noise:g}: slope {slope(curve.mean):.2f}"
-        left.plot(n, np.maximum(curve.mean, SMALLEST), color=colour, label=label)
+        axes.plot(n, np.maximum(curve.mean, SMALLEST), color=colour, label=label)
         low, high = curve.mean - curve.half_width, curve.mean + curve.half_width
-        left.fill_between(n, np.maximum(low, SMALLEST), np.maximum(high, SMALLEST), color=colour, alpha=0.25)
-    top = max(envelope(o).mean[-1] for o in outcomes)
+        axes.fill_between(n, np.maximum(low, SMALLEST), np.maximum(high, SMALLEST), color=colour, alpha=0.25)
+    top = max(envelope(outcome).mean[-1] for outcome in outcomes)
     late = n[n >= max(2, len(n) // 10)]
-    left.plot(late, 1.6 * top * np.sqrt(late / len(n)), "k:", linewidth=1, label="slope 1/2")
-    left.set(xscale="log", yscale="log", xlabel="episodes N", ylabel=_worst("regret", outcomes))
-    left.set_ylim(bottom=max(SMALLEST, 0.3 * min(envelope(o).mean[0] for o in outcomes)))
-    left.set_title(_title(outcomes[0]))
-    left.legend(fontsize="small", loc="lower right", title="95% interval over seeds", title_fontsize="small")
-    for row, colour in zip(worst_rows(outcomes), _colours(outcomes), strict=True):
-        scale = np.sqrt(row["beta"] * row["mean_variance"] * row["episodes"])
-        width = row["regret"] - row["regret_low"]
-        right.errorbar(scale, row["regret"], width, marker="o", color=colour, capsize=3, label=f"noise {row['noise']:g}")
-    edges = np.array(right.get_xlim())
-    edges = np.maximum(edges, 1e-4)
-    right.set(xscale="log", yscale="log")
-    right.plot(edges, edges, "k:", linewidth=1, label="regret = scale")
-    right.set(xlabel=r"scale: $\sqrt{\beta\,\sum_n \mathrm{Var}^{u_n}}$", ylabel=_worst("regret after the last episode", outcomes))
-    right.set_title("regret against the theorem's variance term")
-    right.legend(fontsize="small")
-    save(figure, path)
+    axes.plot(late, 1.6 * top * np.sqrt(late / len(n)), "k:", linewidth=1, label="slope 1/2")
+    axes.set(xscale="log", yscale="log", xlabel="episodes N", ylabel=_worst("regret", outcomes))
+    axes.set_ylim(bottom=max(SMALLEST, 0.1 * min(envelope(outcome).mean[0] for outcome in outcomes)))
+    axes.set_title(_title(outcomes[0]))
+    axes.legend(fontsize="small", loc="lower right", ncols=2, title="95% interval over seeds", title_fontsize="small")
+
+
+def _regret_against_variance(axes: Axes, outcomes: list[Outcome]) -> None:
+    rows = worst_rows(outcomes)
+    scales = [np.sqrt(row["beta"] * row["mean_variance"] * row["episodes"]) for row in rows]
+    for row, scale, colour in zip(rows, scales, _colours(outcomes), strict=True):
+        width, label = row["regret"] - row["regret_low"], f"noise {row['noise']:g}"
+        axes.errorbar(scale, row["regret"], width, marker="o", color=colour, capsize=3, label=label)
+    ends = np.array([min(scales) / 1.5, max(scales) * 1.5])
+    axes.plot(ends, ends, "k:", linewidth=1, label="regret = scale")
+    axes.set(xscale="log", yscale="log", ylabel=_worst("regret after the last episode", outcomes))
+    axes.set(xlabel=r"scale: $\sqrt{\beta\,\sum_n \mathrm{Var}^{u_n}}$")
+    axes.set_title("regret against the theorem's variance term")
+    axes.legend(fontsize="small")
 
 
 def plot_confidence(path: Path, outcomes: list[Outcome], delta: float) -> None:
@@ -88,11 +97,12 @@ def plot_gaps(path: Path, outcomes: list[Outcome]) -> None:
         for looking, marker in zip(EQUAL_LOOKS, "osx", strict=True):
             rows = [r for r in worst_rows(outcomes) if r["looking"] == looking.name and r["noise"] == noise]
             _errorbar(axes, rows, marker, looking.name)
-        axes.set(xscale="log", yscale="log", xlabel=r"gap $\Delta$ in seconds (looks per episode: 2T/$\Delta$)")
+        axes.set(xscale="log", xlabel=r"gap $\Delta$ in seconds (looks per episode: 2T/$\Delta$)")
+        _spread_out(axes)
         axes.set(ylabel=_worst("regret after the last episode", outcomes), title=f"noise {noise:g}")
         gaps = sorted({o.case.gap for o in outcomes})
         axes.set_xticks(gaps, [f"{gap:g}" for gap in gaps])
-        axes.minorticks_off()
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.legend(fontsize="small", title="equal numbers of looks", title_fontsize="small")
     save(figure, path)
 
@@ -104,7 +114,9 @@ def plot_separations(path: Path, outcomes: list[Outcome]) -> None:
         final = outcome.regret[..., -1]
         width = 1.96 * final.std(axis=1, ddof=1) / np.sqrt(final.shape[1])
         label = f"noise {outcome.case.noise:g}"
-        axes.errorbar(outcome.case.separations, final.mean(axis=1), width, marker="o", capsize=3, color=colour, label=label)
+        axes.errorbar(
+            outcome.case.separations, final.mean(axis=1), width, marker="o", capsize=3, color=colour, label=label
+        )
     axes.set(xscale="log", yscale="log", xlabel="separation e of the models", ylabel="regret after the last episode")
     axes.set_title("a fixed instance is hard at one noise level only")
     axes.legend(fontsize="small")
@@ -115,6 +127,15 @@ def _errorbar(axes: Axes, rows: list[dict[str, Any]], marker: str, label: str) -
     regrets = np.maximum([r["regret"] for r in rows], SMALLEST)
     widths = [min(r["regret"] - r["regret_low"], 0.99 * regret) for r, regret in zip(rows, regrets, strict=True)]
     axes.errorbar([r["gap"] for r in rows], regrets, widths, marker=marker, capsize=3, label=label)
+
+
+def _spread_out(axes: Axes) -> None:
+    """From zero where the numbers are alike, logarithmic where they are not."""
+    low, high = axes.dataLim.intervaly
+    if high > 8 * low:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0.0, 1.35 * high)
 
 
 def _colours(outcomes: list[Outcome]) -> Any:

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event, Lock
 
 import jax
 import numpy as np
@@ -39,18 +40,38 @@ def sweep(config: ExactConfig, report: Callable[[int, int, Case], None]) -> list
     """Play every case. `report(done, total, case)` is called after each.
 
     Threads, not processes: compiled programs run without the interpreter's lock, and each keeps to about one core.
+    Cases that share a compiled program share a thread, so that nothing is compiled twice.
     """
     cases = cases_of(config)
+    outcomes: dict[Case, Outcome] = {}
+    lock, stop = Lock(), Event()
+
+    def play_in_turn(alike: list[Case]) -> None:
+        for case in alike:
+            if stop.is_set():
+                return
+            outcome = outcome_of(case, config)
+            with lock:
+                outcomes[case] = outcome
+                report(len(outcomes), len(cases), case)
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {pool.submit(outcome_of, case, config): case for case in cases}
         try:
-            for done, job in enumerate(as_completed(jobs), start=1):
+            for job in [pool.submit(play_in_turn, alike) for alike in _alike(cases)]:
                 job.result()
-                report(done, len(cases), jobs[job])
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            stop.set()
+            pool.shutdown(cancel_futures=True)
             raise
-        return [job.result() for job in jobs]
+    return [outcomes[case] for case in cases]
+
+
+def _alike(cases: list[Case]) -> list[list[Case]]:
+    """Cases by compiled program, the most work first."""
+    groups: dict[object, list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.gap, case.looking), []).append(case)
+    return sorted(groups.values(), key=lambda group: -sum(case.seeds for case in group))
 
 
 def outcome_of(case: Case, config: ExactConfig) -> Outcome:
