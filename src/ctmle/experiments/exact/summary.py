@@ -33,7 +33,8 @@ def slope(curve: Float[np.ndarray, " episodes"]) -> float:
     """The log-log slope over the last nine tenths; 0 means that regret has stopped, 1/2 that it grows as sqrt(N)."""
     n = np.arange(1, len(curve) + 1)
     late = n >= max(2, len(curve) // 10)
-    return float(np.polyfit(np.log(n[late]), np.log(np.maximum(curve[late], 1e-12)), 1)[0])
+    fitted = np.polyfit(np.log(n[late]), np.log(np.maximum(curve[late], 1e-12)), 1)[0]
+    return round(float(fitted), 6) + 0.0  # a flat curve has slope 0, not -0
 
 
 def rows(outcomes: list[Outcome]) -> list[dict[str, Any]]:
