@@ -73,7 +73,7 @@ def test_spiral_without_decay_is_brownian_motion_with_drift():
 @pytest.mark.usefixtures("x64")
 def test_value_is_the_time_integral_of_a_gaussian_expectation():
     a, b, g = np.array([[-0.3, 1.0], [-2.0, -0.5]]), np.array([0.2, 1.0]), np.diag([0.1, 0.6])
-    laws = matrix_law(*(jnp.asarray(v)[None] for v in (a, b, g)), 2.0)
+    laws = matrix_law(jnp.asarray(a)[None], jnp.asarray(b)[None], jnp.asarray(g)[None], 2.0)
     reward = Bump(jnp.array([0.5, 0.0]), jnp.array([0.4, np.inf]), 2.0)
 
     def mean_reward(t):
