@@ -62,7 +62,9 @@ def test_envs_lists_every_environment(tmp_path):
     assert "horizon  10 s" in result.stdout
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"]])
+@pytest.mark.parametrize(
+    "command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"], ["exact"], ["theory"], ["theory", "plan"]]
+)
 def test_help_teaches_and_loads_no_jax(command, tmp_path):
     (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for help')\n")
     result = ctmle(*command, "--help", folder=tmp_path, PYTHONPATH=str(tmp_path))

@@ -9,14 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage
+    from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage, theory
     from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
     from ctmle.data import simulate
     from ctmle.experiments import evaluate
 
 __version__ = "0.1.0"
 
-_ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "schedules", "storage")
+_ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "schedules", "storage", "theory")
 _NAMES = {
     "CTMLEConfig": "ctmle.config",
     "EvaluationConfig": "ctmle.config",
@@ -39,6 +39,7 @@ __all__ = [
     "schedules",
     "simulate",
     "storage",
+    "theory",
 ]
 
 

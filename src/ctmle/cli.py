@@ -16,7 +16,17 @@ from typing import Annotated, Any
 import tyro
 
 from ctmle.checks import check_config, check_fields
-from ctmle.config import AGENT_NAMES, COMMANDS, ENVIRONMENT_NAMES, PRESET_NAMES, TrainConfig, preset
+from ctmle.config import (
+    AGENT_NAMES,
+    COMMANDS,
+    ENVIRONMENT_NAMES,
+    PRESET_NAMES,
+    ExactConfig,
+    TheoryCommand,
+    TrainConfig,
+    preset,
+)
+from ctmle.config.exact import resolved
 from ctmle.settings_file import apply_settings, read_settings
 
 USER_ERROR = 2
@@ -28,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         command = _parse(arguments)
-        check_config(command) if isinstance(command, TrainConfig) else check_fields(command)
+        _check(command)
         from ctmle import commands
         from ctmle.experiments.interrupt import Interrupted
 
@@ -44,6 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_complain(str(error) or type(error).__name__, RUN_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("stopped", USER_ERROR))
+
+
+def _check(command: Any) -> None:
+    """What can be refused without loading JAX is refused at once."""
+    if isinstance(command, TrainConfig):
+        check_config(command)
+    elif isinstance(command, ExactConfig):
+        resolved(command)
+    else:
+        check_fields(command.question if isinstance(command, TheoryCommand) else command)
 
 
 def _parse(arguments: list[str]) -> Any:

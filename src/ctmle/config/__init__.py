@@ -5,6 +5,8 @@ No JAX in here, so that `ctmle --help` answers at once.
 
 from ctmle.config.commands import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.exact import ExactConfig
+from ctmle.config.theory import TheoryCommand
 from ctmle.config.train import (
     AGENT_NAMES,
     ENVIRONMENT_NAMES,
@@ -22,6 +24,8 @@ COMMANDS: dict[str, type] = {
     "evaluate": EvaluateCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
+    "exact": ExactConfig,
+    "theory": TheoryCommand,
 }
 """What can be asked of the command line, by its first word."""
 
@@ -35,8 +39,10 @@ __all__ = [
     "EnvsCommand",
     "EvaluateCommand",
     "EvaluationConfig",
+    "ExactConfig",
     "OracleCommand",
     "ResumeCommand",
+    "TheoryCommand",
     "TrainConfig",
     "config_from_json",
     "preset",

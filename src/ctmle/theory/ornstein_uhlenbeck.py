@@ -1,0 +1,62 @@
+"""The spectral expansion of the Ornstein-Uhlenbeck process  dy = -rate y dt + noise dW  and its truncation error.
+
+    p(y | t, y0) = sqrt(p_s(y) / p_s(y0)) * sum_n exp(-n rate t) psi_n(y) psi_n(y0)
+
+with the orthonormal Hermite functions psi_n and the stationary density p_s. The paper prints the sum without the factor
+in front, which is the kernel of the symmetrised generator and not a density.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+Points = Float[np.ndarray, " points"]
+
+
+def transition_density(y: Points, y0: float, t: float, rate: float = 1.0, noise: float = 1.0) -> Points:
+    """The exact normal density that the expansion converges to."""
+    _check(t, rate, noise)
+    variance = noise**2 * -math.expm1(-2 * rate * t) / (2 * rate)
+    return np.exp(-((y - y0 * math.exp(-rate * t)) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
+
+
+def expansion(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> Points:
+    """The first `terms` terms of the expansion of the transition density."""
+    scale = noise / math.sqrt(2 * rate)
+    factor = np.exp((y0**2 - y**2) / (4 * scale**2))
+    return factor * expansion_printed(y, y0, t, terms, rate, noise)
+
+
+def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> Points:
+    """The sum as the paper prints it, without sqrt(p_s(y) / p_s(y0))."""
+    _check(t, rate, noise)
+    if terms < 1:
+        raise ValueError(f"terms must be at least 1, not {terms}")
+    functions = hermite_functions(np.append(y, y0), terms, noise / math.sqrt(2 * rate))
+    decay = np.exp(-rate * t * np.arange(terms))
+    return (decay * functions[:, -1]) @ functions[:, :-1]
+
+
+def truncation_bound(y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> float:
+    """A bound on |p - expansion| at any y: Hermite functions of y / (sqrt2 scale) are at most pi^(-1/4)."""
+    _check(t, rate, noise)
+    scale = noise / math.sqrt(2 * rate)
+    tail = math.exp(-rate * t * terms) / -math.expm1(-rate * t)
+    return math.exp(y0**2 / (4 * scale**2)) * tail / (math.sqrt(2 * math.pi) * scale)
+
+
+def hermite_functions(y: Points, count: int, scale: float) -> Float[np.ndarray, "count points"]:
+    """psi_0, ..., psi_{count-1}: orthonormal, psi_0^2 the normal density of standard deviation `scale`."""
+    z = y / scale
+    rows = [np.exp(-(z**2) / 4) / math.sqrt(math.sqrt(2 * math.pi) * scale)]
+    for n in range(1, count):
+        before = rows[n - 2] if n > 1 else np.zeros_like(z)
+        rows.append((z * rows[n - 1] - math.sqrt(n - 1) * before) / math.sqrt(n))
+    return np.stack(rows[:count])
+
+
+def _check(t: float, rate: float, noise: float) -> None:
+    for name, value in (("t", t), ("rate", rate), ("noise", noise)):
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be a positive number, not {value}")

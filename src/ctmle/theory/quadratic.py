@@ -1,0 +1,93 @@
+"""The quadratic density of the construction example for prop:qua, and the SDE that has it.
+
+p(y | t) = sqrt(2/pi) exp(-2 y^2) q^2 with q = cos t + 2 y sin t, diffusion 1. The paper leaves the drift as an
+integral; it has a closed form. With the node n(t) = -cot(t)/2, where the density vanishes, and r = y - n(t):
+
+    f(y, t) = -2 y + 2 sin t / q + (y sin 2t + cos 2t) / q^2  =  -2 y + (1 + cot(t)/2) / r - 1 / (4 r^2)
+
+All mass that the node passes has to cross it from right to left, pulled through by -1/(4 r^2).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+Points = Float[np.ndarray, " points"]
+Advance = Callable[[Points, float, float], Points]
+
+NEAR = 1.0
+"""Within this distance of the node the drift is split and its singular part followed exactly."""
+
+
+def density(y: Points, t: float) -> Points:
+    return math.sqrt(2 / math.pi) * np.exp(-2 * y**2) * _amplitude(y, t) ** 2
+
+
+def distribution(y: Points, t: float) -> Points:
+    """The cumulative distribution function of `density`."""
+    normal = 0.5 * (1 + _erf(math.sqrt(2) * y))
+    bump = np.exp(-2 * y**2) / math.sqrt(2 * math.pi)
+    return normal - bump * (2 * math.sin(t) ** 2 * y + math.sin(2 * t))
+
+
+def drift(y: Points, t: float) -> Points:
+    """The drift of the Fokker-Planck equation for diffusion 1; no division of two tiny tails, so it holds anywhere."""
+    q = _amplitude(y, t)
+    return -2 * y + 2 * math.sin(t) / q + (y * math.sin(2 * t) + math.cos(2 * t)) / q**2
+
+
+def simulate(
+    times: Float[np.ndarray, " times"], samples: int, *, step: float = 5e-4, seed: int = 0
+) -> Float[np.ndarray, "times samples"]:
+    """Samples of the SDE at increasing `times` in (0, pi), started from p(. | 0).
+
+    Near the node a step is split into the exact flow of -1/(4 r^2), which takes the cube root through zero, the exact
+    flow of (1 + cot(t)/2) / r, and the rest. Plain Euler-Maruyama (`simulate_plainly`) overshoots there.
+    """
+    return _simulate(times, samples, step, seed, _split_step)
+
+
+def simulate_plainly(
+    times: Float[np.ndarray, " times"], samples: int, *, step: float = 5e-4, seed: int = 0
+) -> Float[np.ndarray, "times samples"]:
+    """Euler-Maruyama, to show that it fails at the node."""
+    return _simulate(times, samples, step, seed, lambda y, t, h: y + h * drift(y, t))
+
+
+def _simulate(
+    times: Float[np.ndarray, " times"], samples: int, step: float, seed: int, advance: Advance
+) -> Float[np.ndarray, "times samples"]:
+    if samples < 1 or not step > 0:
+        raise ValueError(f"samples must be at least 1 and step positive, not {samples} and {step}")
+    if times[0] <= 0 or times[-1] >= math.pi or np.any(np.diff(times) <= 0):
+        raise ValueError("times must increase strictly between 0 and pi, where the node is on the line")
+    random = np.random.default_rng(seed)
+    y, t, seen = 0.5 * random.standard_normal(samples), 0.0, []
+    for end in times:
+        steps = math.ceil((end - t) / step)
+        h = (end - t) / steps
+        for k in range(steps):
+            y = advance(y, t + k * h, h) + math.sqrt(h) * random.standard_normal(samples)
+        t = float(end)
+        seen.append(y)
+    return np.stack(seen)
+
+
+def _split_step(y: Points, t: float, h: float) -> Points:
+    middle = t + h / 2
+    node, pull = -0.5 / math.tan(middle), 1 + 0.5 / math.tan(middle)
+    r = y - node
+    through = np.cbrt(r**3 - 0.75 * h)
+    away = np.sign(through) * np.sqrt(np.maximum(through**2 + 2 * h * pull, 0.0))
+    near = np.abs(r) < NEAR
+    far = np.where(near, node + NEAR, y)
+    return np.where(near, node + away - 2 * h * y, y + h * drift(far, middle))
+
+
+def _amplitude(y: Points, t: float) -> Points:
+    return math.cos(t) + 2 * y * math.sin(t)
+
+
+_erf = np.vectorize(math.erf, otypes=[float])
