@@ -1,6 +1,20 @@
 """What we saw: trajectories and the growing dataset."""
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
-from ctmle.data.trajectory import Trajectory, simulate, simulate_many
+from ctmle.data.holding import Decision, HeldPath, HoldingPolicy, hold_path, hold_paths
+from ctmle.data.trajectory import Trajectory, looked_at, simulate, simulate_many
 
-__all__ = ["Dataset", "Trajectory", "Transitions", "sample_transitions", "simulate", "simulate_many"]
+__all__ = [
+    "Dataset",
+    "Decision",
+    "HeldPath",
+    "HoldingPolicy",
+    "Trajectory",
+    "Transitions",
+    "hold_path",
+    "hold_paths",
+    "looked_at",
+    "sample_transitions",
+    "simulate",
+    "simulate_many",
+]

@@ -1,0 +1,6 @@
+"""SAC-TaCoS: soft actor-critic that decides what to do and for how long."""
+
+from ctmle.agents.sac_tacos.agent import SacTacos, SacTacosState
+from ctmle.agents.sac_tacos.policy import TacosPolicy
+
+__all__ = ["SacTacos", "SacTacosState", "TacosPolicy"]

@@ -1,0 +1,117 @@
+"""One gradient step of soft actor-critic: critics, actor, temperature, target critics."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ctmle.agents.sac_tacos.losses import actor_loss, critic_loss, soft_target, temperature_loss
+from ctmle.agents.sac_tacos.networks import Actor, Critics, init_actor, init_critics
+from ctmle.agents.sac_tacos.replay import Decisions, Replay
+from ctmle.agents.sac_tacos.statistics import Statistics
+from ctmle.dynamics.fit import loop
+
+METRICS: tuple[str, ...] = ("critic_loss", "actor_loss", "temperature", "entropy", "critic_value")
+
+
+class Learner(eqx.Module):
+    """What is learned, with its optimisers; `statistics` normalise what the networks see."""
+
+    statistics: Statistics
+    actor: Actor
+    critics: Critics
+    targets: Critics
+    log_temperature: Float[Array, ""]
+    optimisers: tuple[Any, Any, Any]
+
+
+class Update(eqx.Module):
+    """How to learn: numbers, fixed over a run."""
+
+    hidden: tuple[int, ...] = eqx.field(static=True)
+    batch: int = eqx.field(static=True)
+    actor_rate: float = eqx.field(static=True)
+    critic_rate: float = eqx.field(static=True)
+    temperature_rate: float = eqx.field(static=True)
+    initial_temperature: float = eqx.field(static=True)
+    target_entropy: float = eqx.field(static=True)
+    target_rate: float = eqx.field(static=True)
+    clip: float = eqx.field(static=True)
+
+    @property
+    def optimisers(self) -> tuple[optax.GradientTransformation, ...]:
+        """Of actor, critics and temperature."""
+        rates = (self.actor_rate, self.critic_rate, self.temperature_rate)
+        return tuple(optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(rate)) for rate in rates)
+
+    def init(self, inputs: int, action: int, key: PRNGKeyArray) -> Learner:
+        actor_key, critic_key = jax.random.split(key)
+        actor = init_actor(inputs, action, self.hidden, actor_key)
+        critics = init_critics(inputs, action, self.hidden, critic_key)
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature))
+        parts = (actor, critics, log_temperature)
+        optimisers = [o.init(eqx.filter(part, eqx.is_array)) for o, part in zip(self.optimisers, parts, strict=True)]
+        return Learner(Statistics.empty(inputs), actor, critics, critics, log_temperature, tuple(optimisers))
+
+
+def sac_update(
+    update: Update, learner: Learner, decisions: Decisions, key: PRNGKeyArray
+) -> tuple[Learner, dict[str, Array]]:
+    """One step on a batch of decisions whose inputs are normalised already."""
+    temperature = jnp.exp(learner.log_temperature)
+    noise, noise_next = jax.random.normal(key, (2, *decisions.action.shape))
+    action_next, log_prob_next = learner.actor.sample(decisions.seen_next, noise_next)
+    values_next = learner.targets(decisions.seen_next, action_next)
+    target = soft_target(
+        decisions.reward, decisions.discount, values_next, log_prob_next, temperature, update.target_entropy
+    )
+
+    def of_critics(critics: Critics) -> Array:
+        return critic_loss(critics(decisions.seen, decisions.action), target)
+
+    def of_actor(actor: Actor) -> tuple[Array, Array]:
+        action, log_prob = actor.sample(decisions.seen, noise)
+        return actor_loss(critics(decisions.seen, action), log_prob, temperature), log_prob
+
+    critic_optimiser, actor_optimiser, temperature_optimiser = (update.optimisers[i] for i in (1, 0, 2))
+    loss, gradient = eqx.filter_value_and_grad(of_critics)(learner.critics)
+    critics, critic_state = _step(critic_optimiser, learner.critics, gradient, learner.optimisers[1])
+    (policy_loss, log_prob), gradient = eqx.filter_value_and_grad(of_actor, has_aux=True)(learner.actor)
+    actor, actor_state = _step(actor_optimiser, learner.actor, gradient, learner.optimisers[0])
+    gradient = jax.grad(temperature_loss)(learner.log_temperature, log_prob, update.target_entropy)
+    log_temperature, temperature_state = _step(
+        temperature_optimiser, learner.log_temperature, gradient, learner.optimisers[2]
+    )
+    targets = optax.incremental_update(critics, learner.targets, update.target_rate)
+    optimisers = (actor_state, critic_state, temperature_state)
+    learner = Learner(learner.statistics, actor, critics, targets, log_temperature, optimisers)
+    measured = (loss, policy_loss, temperature, -jnp.mean(log_prob), jnp.mean(target))
+    return learner, dict(zip(METRICS, measured, strict=True))
+
+
+def _step(optimiser: optax.GradientTransformation, part: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
+    updates, state = optimiser.update(gradient, state)
+    return eqx.apply_updates(part, updates), state
+
+
+def sac_updates(
+    update: Update,
+    learner: Learner,
+    replay: Replay,
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Learner, dict[str, Array]]:
+    """Steps `first` to `first + count - 1` in one compiled loop; metrics are their means."""
+
+    def one(learner: Learner, step: Array) -> tuple[Learner, dict[str, Array]]:
+        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, step))
+        batch = replay.sample(batch_key, update.batch)
+        inputs = map(learner.statistics.normalise, (batch.seen, batch.seen_next))
+        batch = eqx.tree_at(lambda b: (b.seen, b.seen_next), batch, tuple(inputs))
+        return sac_update(update, learner, batch, noise_key)
+
+    return loop(one, learner, METRICS, first, count)
