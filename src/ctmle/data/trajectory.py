@@ -76,14 +76,17 @@ def simulate_many(
 
 def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory:
     """What was looked at in an episode: every decision, and the end."""
-    decisions = np.flatnonzero(path.decided)
-    looks = np.append(decisions, path.decided.shape[0])
+    looks = np.append(np.flatnonzero(path.decided), path.decided.shape[0])
+
+    def taken(column: Array, rows: np.ndarray) -> Array:
+        return jnp.asarray(np.asarray(column)[rows])  # in NumPy, where a new number of looks compiles nothing
+
     return Trajectory(
-        times=path.times[looks],
-        states=path.states[looks],
-        controls=path.point_controls[looks],
+        times=taken(path.times, looks),
+        states=taken(path.states, looks),
+        controls=taken(path.point_controls, looks),
         policy=policy,
-        rewards=path.discounted[np.flatnonzero(path.closes)],
+        rewards=taken(path.discounted, np.flatnonzero(path.closes)),
     )
 
 

@@ -1,12 +1,13 @@
 """SAC-TaCoS: soft actor-critic on the extended MDP (Treven et al., 2024)."""
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.config import SacTacosConfig
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
@@ -50,11 +51,11 @@ class SacTacosState(eqx.Module):
     metrics: dict[str, Float[Array, ""]]
 
 
+@dataclass(frozen=True)
 class SacTacos:
     """Decide what to do and for how long; remember what it gave; take gradient steps on what is remembered."""
 
-    def __init__(self, config: SacTacosConfig | None = None):
-        self.config = config or SacTacosConfig()
+    config: SacTacosConfig = SacTacosConfig()
 
     @eqx.filter_jit
     def init(self, spec: Spec, key: PRNGKeyArray) -> SacTacosState:
@@ -62,7 +63,7 @@ class SacTacos:
         return SacTacosState(
             spec=spec,
             key=key,
-            learner=self._update(mdp).init(mdp.inputs, mdp.actions, jax.random.fold_in(key, Stream.LEARNER)),
+            learner=self._update(mdp).init(mdp.inputs, mdp.shortest, jax.random.fold_in(key, Stream.LEARNER)),
             gathered=Statistics.empty(mdp.inputs),
             replay=Replay.empty(self.config.replay_capacity, mdp.inputs, mdp.actions),
             trajectories=zero,
@@ -111,20 +112,15 @@ class SacTacos:
 
     def observe(self, state: SacTacosState, trajectory: Trajectory) -> SacTacosState:
         """Write down what was seen; a finished episode leads to the next gradient steps."""
-        mdp = self.mdp(state.spec)
         _check(trajectory, state.spec)
-        decisions = mdp.of_looks(trajectory)
-        count = trajectory.looks - 1
-        room = mdp.most_decisions * -(-count // mdp.most_decisions)
-        padded = jax.tree.map(lambda rows: jnp.pad(rows, [(0, room - count)] + [(0, 0)] * (rows.ndim - 1)), decisions)
-        return self._absorb_jit(state, padded, jnp.arange(room) < count)
+        return self._observe(state, padded(trajectory, self.mdp(state.spec).most_decisions), jnp.asarray(trajectory.looks - 1))
 
     @eqx.filter_jit
     def practise(
         self,
         state: SacTacosState,
         env: Env,
-        keys: PRNGKeyArray,
+        keys: Key[Array, " trajectories"],
         *,
         step: float = 0.01,
         observation: ObservationKind = "angles",
@@ -180,8 +176,9 @@ class SacTacos:
         )
 
     @eqx.filter_jit
-    def _absorb_jit(self, state: SacTacosState, decisions: Decisions, real: Bool[Array, " rows"]) -> SacTacosState:
-        return self._absorb(state, decisions, real)
+    def _observe(self, state: SacTacosState, looks: Trajectory, count: Int[Array, ""]) -> SacTacosState:
+        decisions = self.mdp(state.spec).of_looks(looks)
+        return self._absorb(state, decisions, jnp.arange(looks.looks - 1) < count)
 
     def _absorb(self, state: SacTacosState, decisions: Decisions, real: Bool[Array, " rows"]) -> SacTacosState:
         count = jnp.sum(real).astype(jnp.int32)
@@ -213,8 +210,21 @@ class SacTacos:
             initial_temperature=c.initial_temperature,
             target_entropy=c.target_entropy * mdp.actions,
             target_rate=c.target_rate,
+            pessimism=c.pessimism,
             clip=c.gradient_clip,
         )
+
+
+def padded(trajectory: Trajectory, decisions: int) -> Trajectory:
+    """With room for a multiple of `decisions`, so that the number of looks compiles nothing anew."""
+    missing = -(trajectory.looks - 1) % decisions
+
+    def pad(column: Array) -> Array:
+        column = np.asarray(column)
+        return jnp.asarray(np.pad(column, [(0, missing)] + [(0, 0)] * (column.ndim - 1), mode="edge"))
+
+    rewards = None if trajectory.rewards is None else pad(trajectory.rewards)
+    return Trajectory(*map(pad, (trajectory.times, trajectory.states, trajectory.controls)), rewards=rewards)
 
 
 def _check(trajectory: Trajectory, spec: Spec) -> None:
@@ -226,5 +236,11 @@ def _check(trajectory: Trajectory, spec: Spec) -> None:
         raise ValueError("the times of a trajectory must increase strictly")
     if trajectory.states.shape[-1] != size:
         raise ValueError(f"this trajectory has {trajectory.states.shape[-1]} observed coordinates, the plant has {size}")
+    columns = [c for c in (times, trajectory.states, trajectory.controls, trajectory.rewards) if c is not None]
+    if not all(np.all(np.isfinite(column)) for column in columns):
+        raise ValueError("this trajectory has numbers that are not finite: look at its sensors")
     if trajectory.rewards is not None and trajectory.rewards.shape[0] != trajectory.looks - 1:
-        raise ValueError(f"{trajectory.looks} looks have {trajectory.looks - 1} gaps, and so many rewards, not {trajectory.rewards.shape[0]}")
+        raise ValueError(
+            f"{trajectory.looks} looks have {trajectory.looks - 1} gaps between them,"
+            f" but there are {trajectory.rewards.shape[0]} rewards: give one for each gap"
+        )

@@ -18,16 +18,16 @@ class SacTacosConfig:
     """[t_min] Shortest hold in ticks."""
     max_hold: int = 30
     """[t_max] Longest hold in ticks."""
-    switch_cost: float = 0.01
+    switch_cost: float = 0.002
     """[c] What a decision costs, in units of reward times seconds. Large: long holds, few looks."""
     gamma: float = 0.99
     """Discount per tick; the discount of a hold is exp(-beta * hold) with exp(-beta * tick) = gamma."""
     bootstrap_at_horizon: bool = True
     """The horizon is a time limit, and value beyond it counts. Otherwise it is the end, and nothing comes after."""
 
-    hidden: tuple[int, ...] = (128, 128)
+    hidden: tuple[int, ...] = (64, 64)
     """Hidden widths of actor and critics (ReLU; the critics' layers are normalised)."""
-    updates_per_decision: float = 20.0
+    updates_per_decision: float = 10.0
     """Gradient steps per decision."""
     batch: int = 128
     """Decisions per gradient step."""
@@ -43,8 +43,10 @@ class SacTacosConfig:
     """The temperature to start with."""
     target_entropy: float = -1.0
     """Entropy that the policy is held to, per dimension of an action (its controls and its hold)."""
-    target_rate: float = 0.005
+    target_rate: float = 0.02
     """[tau] How far the target critics move towards the critics at each gradient step."""
+    pessimism: float = 0.25
+    """How far values lean from the twin critics' mean (0) to their minimum (1)."""
     reward_scale: float = 20.0
     """Rewards are multiplied by this before they are learned from."""
     gradient_clip: float = 10.0

@@ -50,7 +50,7 @@ class ExtendedMdp(eqx.Module):
     def decision(self, action: Float[Array, " action"]) -> Decision:
         low, high = self._bounds(action.dtype)
         control = low + 0.5 * (high - low) * (action[:-1] + 1)
-        ticks = self.min_hold + jnp.round(0.5 * (self.max_hold - self.min_hold) * (action[-1] + 1))
+        ticks = jnp.round(self.min_hold * (self.max_hold / self.min_hold) ** (0.5 * (action[-1] + 1)))
         return Decision(control, self.tick * ticks)
 
     def action(
@@ -61,12 +61,14 @@ class ExtendedMdp(eqx.Module):
         ticks = jnp.clip(hold / self.tick, self.min_hold, self.max_hold)
         return jnp.concatenate([2 * (control - low) / (high - low) - 1, self._scaled(ticks)[..., None]], axis=-1)
 
+    @property
+    def shortest(self) -> Float[Array, " action"]:
+        """The middle of every control, held for as short as may be."""
+        return jnp.append(jnp.zeros(self.spec.control_size), -1.0)
+
     def random_action(self, key: PRNGKeyArray) -> Float[Array, " action"]:
-        """Controls uniform within their bounds; holds uniform in their logarithm, so that short ones are tried too."""
-        control_key, hold_key = jax.random.split(key)
-        control = jax.random.uniform(control_key, (self.spec.control_size,), minval=-1.0, maxval=1.0)
-        ticks = self.min_hold * (self.max_hold / self.min_hold) ** jax.random.uniform(hold_key)
-        return jnp.append(control, self._scaled(ticks))
+        """Controls uniform within their bounds, holds uniform in their logarithm."""
+        return jax.random.uniform(key, (self.actions,), minval=-1.0, maxval=1.0)
 
     def decisions(
         self,
@@ -110,7 +112,10 @@ class ExtendedMdp(eqx.Module):
         return self.decisions(t[:-1], y[:-1], u, t[1:], y[1:], gained)
 
     def _scaled(self, ticks: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        return 2 * (ticks - self.min_hold) / max(self.max_hold - self.min_hold, 1) - 1
+        """Holds are scaled by their logarithm: a tick more or less matters to a short hold and not to a long one."""
+        if self.min_hold == self.max_hold:
+            return jnp.zeros_like(ticks)
+        return 2 * jnp.log(ticks / self.min_hold) / math.log(self.max_hold / self.min_hold) - 1
 
     def _bounds(self, dtype: jnp.dtype) -> tuple[Array, Array]:
         return jnp.asarray(self.spec.control_low, dtype), jnp.asarray(self.spec.control_high, dtype)

@@ -64,10 +64,11 @@ class Critics(eqx.Module):
         return eqx.filter_vmap(lambda net: net(inputs)[..., 0])(self.nets)
 
 
-def init_actor(inputs: int, action: int, hidden: Sequence[int], key: PRNGKeyArray) -> Actor:
-    """Starts near the middle of every range, and unsure."""
-    net = Mlp((inputs, *hidden, 2 * action), jax.nn.relu, key)
-    return Actor(eqx.tree_at(lambda n: n.weights[-1], net, 0.1 * net.weights[-1]))
+def init_actor(inputs: int, first: Float[Array, " action"], hidden: Sequence[int], key: PRNGKeyArray) -> Actor:
+    """Starts around the action `first` whatever it sees, and unsure."""
+    net = Mlp((inputs, *hidden, 2 * first.shape[0]), jax.nn.relu, key)
+    bias = jnp.concatenate([jnp.arctanh(jnp.clip(first, -0.8, 0.8)), jnp.zeros_like(first)])
+    return Actor(eqx.tree_at(lambda n: (n.weights[-1], n.biases[-1]), net, (0.1 * net.weights[-1], bias)))
 
 
 def init_critics(inputs: int, action: int, hidden: Sequence[int], key: PRNGKeyArray) -> Critics:

@@ -39,6 +39,7 @@ class Update(eqx.Module):
     initial_temperature: float = eqx.field(static=True)
     target_entropy: float = eqx.field(static=True)
     target_rate: float = eqx.field(static=True)
+    pessimism: float = eqx.field(static=True)
     clip: float = eqx.field(static=True)
 
     @property
@@ -47,10 +48,11 @@ class Update(eqx.Module):
         rates = (self.actor_rate, self.critic_rate, self.temperature_rate)
         return tuple(optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(rate)) for rate in rates)
 
-    def init(self, inputs: int, action: int, key: PRNGKeyArray) -> Learner:
+    def init(self, inputs: int, first: Float[Array, " action"], key: PRNGKeyArray) -> Learner:
+        """`first` is the action that the actor starts around."""
         actor_key, critic_key = jax.random.split(key)
-        actor = init_actor(inputs, action, self.hidden, actor_key)
-        critics = init_critics(inputs, action, self.hidden, critic_key)
+        actor = init_actor(inputs, first, self.hidden, actor_key)
+        critics = init_critics(inputs, first.shape[0], self.hidden, critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature))
         parts = (actor, critics, log_temperature)
         optimisers = [o.init(eqx.filter(part, eqx.is_array)) for o, part in zip(self.optimisers, parts, strict=True)]
@@ -66,7 +68,13 @@ def sac_update(
     action_next, log_prob_next = learner.actor.sample(decisions.seen_next, noise_next)
     values_next = learner.targets(decisions.seen_next, action_next)
     target = soft_target(
-        decisions.reward, decisions.discount, values_next, log_prob_next, temperature, update.target_entropy
+        decisions.reward,
+        decisions.discount,
+        values_next,
+        log_prob_next,
+        temperature,
+        update.target_entropy,
+        update.pessimism,
     )
 
     def of_critics(critics: Critics) -> Array:
@@ -74,7 +82,7 @@ def sac_update(
 
     def of_actor(actor: Actor) -> tuple[Array, Array]:
         action, log_prob = actor.sample(decisions.seen, noise)
-        return actor_loss(critics(decisions.seen, action), log_prob, temperature), log_prob
+        return actor_loss(critics(decisions.seen, action), log_prob, temperature, update.pessimism), log_prob
 
     critic_optimiser, actor_optimiser, temperature_optimiser = (update.optimisers[i] for i in (1, 0, 2))
     loss, gradient = eqx.filter_value_and_grad(of_critics)(learner.critics)
