@@ -139,8 +139,7 @@ def test_a_batch_is_its_trajectories():
     for i, key in enumerate(keys):
         one = hold_path(ENV, policy, key, step=STEP)
         np.testing.assert_allclose(batch.states[i], one.states, rtol=1e-5, atol=1e-5)
-        np.testing.assert_array_equal(batch.origins[i], one.origins)
-        np.testing.assert_array_equal(batch.closes[i], one.closes)
+        np.testing.assert_array_equal(batch.decided[i], one.decided)
 
 
 def test_simulate_lets_the_policy_decide_when_to_look():

@@ -23,7 +23,7 @@ PLANT = jax.random.key(7)
 def drive(agent, state, trajectories: int):
     for _ in range(trajectories):
         state, policy, looks = agent.propose(state)
-        key = jax.random.fold_in(PLANT, agent.trajectories(state))
+        key = jax.random.fold_in(PLANT, int(state.trajectories))
         state = agent.observe(state, simulate(ENV, policy, looks, key, step=0.05))
     return state
 
@@ -167,7 +167,7 @@ LOOKS = Trajectory(jnp.asarray([0.0, 0.5]), jnp.zeros((2, 2)), jnp.zeros((2, 1))
         (replace(LOOKS, times=jnp.asarray([0.5, 0.5])), "must increase strictly"),
         (replace(LOOKS, states=jnp.zeros((2, 3))), "3 observed coordinates, the plant has 2"),
         (replace(LOOKS, rewards=jnp.zeros(2)), "2 looks have 1 gaps between them, but there are 2 rewards"),
-        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "not finite"),
+        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "not a finite number"),
     ],
 )
 def test_trajectories_that_cannot_be_are_refused(looks, complaint):

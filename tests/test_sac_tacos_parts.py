@@ -35,7 +35,9 @@ def mdp(env=None, **changes) -> ExtendedMdp:
 def test_losses_by_hand():
     values = jnp.asarray([[1.0, 4.0], [2.0, 3.0]])
     log_prob = jnp.asarray([-1.0, 0.5])
-    target = soft_target(jnp.asarray([0.1, 0.2]), jnp.asarray([0.5, 0.0]), values, log_prob, jnp.asarray(0.2), -2.0, 1.0)
+    target = soft_target(
+        jnp.asarray([0.1, 0.2]), jnp.asarray([0.5, 0.0]), values, log_prob, jnp.asarray(0.2), -2.0, 1.0
+    )
     # First: 0.1 + 0.5 (1 - 0.2 (-1 - 2)) = 0.9. Second: an end, so the reward alone.
     np.testing.assert_allclose(target, [0.9, 0.2], rtol=1e-6)
     # ((1 - 0.9)^2 + (4 - 0.2)^2) / 4 + ((2 - 0.9)^2 + (3 - 0.2)^2) / 4
@@ -81,10 +83,12 @@ def test_an_update_moves_every_part_the_right_way():
         seen=jax.random.normal(key, (64, 3)), action=jnp.tanh(jax.random.normal(key, (64, 2))),
         reward=jnp.full(64, 5.0), discount=jnp.zeros(64), seen_next=jnp.zeros((64, 3)),
     )  # fmt: skip
-    later, metrics = sac_update(UPDATE, learner, batch, key)
+    later, metrics = sac_update(UPDATE, learner, batch, jnp.ones(()), key)
     before, after = (float(jnp.mean(part.critics(batch.seen, batch.action))) for part in (learner, later))
     assert before < after < 5.0
-    for old, new, target in zip(*(jax.tree.leaves(t) for t in (learner.targets, later.critics, later.targets)), strict=True):
+    for old, new, target in zip(
+        *(jax.tree.leaves(t) for t in (learner.targets, later.critics, later.targets)), strict=True
+    ):
         np.testing.assert_allclose(target, 0.75 * old + 0.25 * new, rtol=1e-5, atol=1e-7)
     assert float(metrics["entropy"]) > UPDATE.target_entropy
     assert float(later.log_temperature) < float(learner.log_temperature)
@@ -92,7 +96,10 @@ def test_an_update_moves_every_part_the_right_way():
 
 
 def test_twins_differ_and_batches_are_rows():
-    critics, actor = init_critics(3, 2, (8, 8), jax.random.key(0)), init_actor(3, jnp.zeros(2), (8, 8), jax.random.key(0))
+    critics, actor = (
+        init_critics(3, 2, (8, 8), jax.random.key(0)),
+        init_actor(3, jnp.zeros(2), (8, 8), jax.random.key(0)),
+    )
     seen, action = jax.random.normal(jax.random.key(1), (5, 3)), jnp.zeros((5, 2))
     values = critics(seen, action)
     assert values.shape == (2, 5)

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from ctmle.agents.sac_tacos.config import SacTacosConfig
-from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
 
 LEARNER = CTMLEConfig(
     initial_trajectories=2,

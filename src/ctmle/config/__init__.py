@@ -5,6 +5,8 @@ No JAX in here, so that `ctmle --help` answers at once.
 
 from ctmle.config.commands import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.presets import preset
+from ctmle.config.sac_tacos import SacTacosConfig
 from ctmle.config.train import (
     AGENT_NAMES,
     ENVIRONMENT_NAMES,
@@ -13,7 +15,6 @@ from ctmle.config.train import (
     EvaluationConfig,
     TrainConfig,
     config_from_json,
-    preset,
 )
 
 COMMANDS: dict[str, type] = {
@@ -37,6 +38,7 @@ __all__ = [
     "EvaluationConfig",
     "OracleCommand",
     "ResumeCommand",
+    "SacTacosConfig",
     "TrainConfig",
     "config_from_json",
     "preset",

@@ -2,7 +2,7 @@
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.data.holding import Decision, HeldPath, HoldingPolicy, hold_path, hold_paths
-from ctmle.data.trajectory import Trajectory, looked_at, simulate, simulate_many
+from ctmle.data.trajectory import Trajectory, every_tick, looked_at, looks_of, simulate, simulate_many
 
 __all__ = [
     "Dataset",
@@ -11,9 +11,11 @@ __all__ = [
     "HoldingPolicy",
     "Trajectory",
     "Transitions",
+    "every_tick",
     "hold_path",
     "hold_paths",
     "looked_at",
+    "looks_of",
     "sample_transitions",
     "simulate",
     "simulate_many",

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Key, PRNGKeyArray
 
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
@@ -57,18 +57,6 @@ class HeldPath(eqx.Module):
     discounted: Float[Array, "*batch ticks"]
 
     @property
-    def origins(self) -> Int[Array, "*batch ticks"]:
-        """The point of the decision that each tick belongs to."""
-        ticks = jnp.arange(self.decided.shape[-1])
-        return jax.lax.cummax(jnp.where(self.decided, ticks, 0), axis=self.decided.ndim - 1)
-
-    @property
-    def closes(self) -> Bool[Array, "*batch ticks"]:
-        """Which ticks are the last of their hold."""
-        last = jnp.ones_like(self.decided[..., :1])
-        return jnp.concatenate([self.decided[..., 1:], last], axis=-1)
-
-    @property
     def point_controls(self) -> Float[Array, "*batch points control"]:
         """The control at every point; at the end, the one that was held into it."""
         return jnp.concatenate([self.controls, self.controls[..., -1:, :]], axis=-2)
@@ -83,11 +71,13 @@ def hold_path(
     step: float = 0.01,
     observation: ObservationKind = "angles",
     start: Float[Array, " state"] | None = None,
+    stop_short: bool = False,
 ) -> HeldPath:
     """Run `policy` on `env` from a start to the horizon; the last hold (and, if need be, tick) is cut there.
 
     The plant is integrated in equal substeps of each tick, none longer than `step` seconds; the reward by the
-    trapezoidal rule over them.
+    trapezoidal rule over them. A path that leaves the finite numbers stays at its last finite state if it is told to
+    `stop_short`.
     """
     spec = env.spec_for(observation)
     start_key, noise_key = jax.random.split(key)
@@ -107,7 +97,7 @@ def hold_path(
 
         u, left = jax.lax.cond(decided, look, lambda: (held, left))
         gained, discount = jnp.where(decided, 0.0, gained), jnp.where(decided, 1.0, discount)
-        x, gain, discounted = _integrate(env, x, u, dt, policy.discount_rate, substeps, tick_key)
+        x, gain, discounted = _integrate(env, x, u, dt, policy.discount_rate, substeps, tick_key, stop_short)
         gained = gained + discount * discounted
         discount = discount * jnp.exp(-policy.discount_rate * dt)
         return (x, u, left - 1, gained, discount), (x, u, decided, gain, gained)
@@ -128,9 +118,14 @@ def hold_paths(
     *,
     step: float = 0.01,
     observation: ObservationKind = "angles",
+    stop_short: bool = False,
 ) -> HeldPath:
     """`hold_path` for a batch of keys in one compiled call."""
-    return jax.vmap(lambda key: hold_path(env, policy, key, step=step, observation=observation))(keys)
+
+    def one(key: PRNGKeyArray) -> HeldPath:
+        return hold_path(env, policy, key, step=step, observation=observation, stop_short=stop_short)
+
+    return jax.vmap(one)(keys)
 
 
 def tick_times(tick: float, horizon: float) -> np.ndarray:
@@ -142,7 +137,7 @@ def tick_times(tick: float, horizon: float) -> np.ndarray:
 
 
 def _integrate(
-    env: Env, x: Array, u: Array, dt: Array, discount_rate: float, substeps: int, key: PRNGKeyArray
+    env: Env, x: Array, u: Array, dt: Array, discount_rate: float, substeps: int, key: PRNGKeyArray, stop_short: bool
 ) -> tuple[Array, Array, Array]:
     """The state after `dt` under a constant control, and the integral of the reward, plain and discounted."""
     h = dt / substeps
@@ -158,6 +153,8 @@ def _integrate(
         s = i.astype(x.dtype) * h
         dw = jnp.sqrt(h) * jax.random.normal(jax.random.fold_in(key, i), x.shape, x.dtype)
         later = sde_step(drift, diffusion, s, x, h, dw)
+        if stop_short:
+            later = jnp.where(jnp.all(jnp.isfinite(later)), later, x)
         here, there = env.reward(x, u), env.reward(later, u)
         weight = jnp.exp(-discount_rate * s), jnp.exp(-discount_rate * (s + h))
         gain = gain + 0.5 * h * (here + there)

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.data.holding import HeldPath, HoldingPolicy, hold_path
 from ctmle.envs.base import Env
@@ -54,6 +54,8 @@ def simulate(
     With `DecidedLooks` the policy is a `HoldingPolicy`, which says at each look what to hold until which look.
     """
     if isinstance(times, DecidedLooks):
+        if not isinstance(policy, HoldingPolicy):
+            raise ValueError("looks that the policy decides on need a HoldingPolicy: give times to look at instead")
         path = hold_path(env, policy, key, step=step, observation=observation, start=start, stop_short=stop_short)
         return looked_at(path, policy)
     looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
@@ -74,20 +76,38 @@ def simulate_many(
     return _simulate_many(env, policy, times, keys, step, observation, stop_short)
 
 
-def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory:
-    """What was looked at in an episode: every decision, and the end."""
-    looks = np.append(np.flatnonzero(path.decided), path.decided.shape[0])
+def looks_of(path: HeldPath) -> tuple[Trajectory, Int[Array, ""]]:
+    """What was looked at in one episode: every decision, and the end. And how many looks that was.
 
-    def taken(column: Array, rows: np.ndarray) -> Array:
-        return jnp.asarray(np.asarray(column)[rows])  # in NumPy, where a new number of looks compiles nothing
-
-    return Trajectory(
-        times=taken(path.times, looks),
-        states=taken(path.states, looks),
-        controls=taken(path.point_controls, looks),
-        policy=policy,
-        rewards=taken(path.discounted, np.flatnonzero(path.closes)),
+    The end is repeated up to the number of points, so that shapes are the same for any number of looks.
+    """
+    points = path.times.shape[0]
+    looked = jnp.append(path.decided, True)
+    count = jnp.sum(looked).astype(jnp.int32)
+    order = jnp.where(jnp.arange(points) < count, jnp.argsort(~looked, stable=True), points - 1)
+    looks = Trajectory(
+        times=path.times[order],
+        states=path.states[order],
+        controls=path.point_controls[order],
+        rewards=path.discounted[order[1:] - 1],
     )
+    return looks, count
+
+
+def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory:
+    """The same without what is repeated."""
+    looks, count = eqx.filter_jit(looks_of)(path)
+
+    def first(column: Array, rows: int) -> Array:
+        return jnp.asarray(np.asarray(column)[:rows])  # by NumPy, which compiles nothing for a new number of looks
+
+    kept = (first(column, int(count)) for column in (looks.times, looks.states, looks.controls))
+    return Trajectory(*kept, policy=policy, rewards=first(looks.rewards, int(count) - 1))
+
+
+def every_tick(path: HeldPath) -> Trajectory:
+    """An episode, or a batch of them, as if every tick had been looked at: for tests and pictures."""
+    return Trajectory(path.times, path.states, path.point_controls)
 
 
 @eqx.filter_jit

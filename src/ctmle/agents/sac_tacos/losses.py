@@ -1,8 +1,8 @@
 """The losses of soft actor-critic on the extended MDP, as pure functions of numbers.
 
-Equations are those of Haarnoja et al. (2018), "Soft Actor-Critic Algorithms and Applications", whose steps are of equal
-length. Here a decision lasts a hold, so its discount is exp(-beta * hold), and whatever each decision pays or costs by the
-way pulls holds shorter or longer. Hence two changes, which would matter little with equal steps:
+Equations are those of Haarnoja et al. (2018), "Soft Actor-Critic Algorithms and Applications", whose steps are of
+equal length. Here a decision lasts a hold, so its discount is exp(-beta * hold), and whatever each decision pays or
+costs by the way pulls holds shorter or longer. Hence two changes, which would matter little with equal steps:
 
 - Entropy counts in excess of its target, alpha (H - target): the Lagrangian of their constraint H >= target.
 - The twins' pessimism is a setting: see `cautious`.
@@ -41,7 +41,10 @@ def critic_loss(values: Float[Array, "twins batch"], target: Float[Array, " batc
 
 
 def actor_loss(
-    values: Float[Array, "twins batch"], log_prob: Float[Array, " batch"], temperature: Float[Array, ""], pessimism: float
+    values: Float[Array, "twins batch"],
+    log_prob: Float[Array, " batch"],
+    temperature: Float[Array, ""],
+    pessimism: float,
 ) -> Float[Array, ""]:
     """Their equation 9: alpha log pi(a|s) - Q(s, a) at reparametrised actions."""
     return jnp.mean(temperature * log_prob - cautious(values, pessimism))

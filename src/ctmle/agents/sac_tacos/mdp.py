@@ -1,14 +1,14 @@
-"""The extended MDP (Treven et al. 2024, section 3): states carry the time, actions carry a hold, rewards are integrals."""
+"""The extended MDP (Treven et al. 2024, section 3): states carry the time, actions a hold, rewards are integrals."""
 
 import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.replay import Decisions
-from ctmle.data.holding import Decision, HeldPath, tick_times
+from ctmle.data.holding import Decision, tick_times
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
 
@@ -92,14 +92,6 @@ class ExtendedMdp(eqx.Module):
             discount=jnp.where(ended, 0.0, jnp.exp(-self.discount_rate * hold)),
             seen_next=self.seen(t_next, y_next),
         )
-
-    def of_path(self, path: HeldPath) -> tuple[Decisions, Bool[Array, " ticks"]]:
-        """The decisions of a simulated episode, in rows of which the marked ones are real."""
-        start = path.origins
-        rows = self.decisions(
-            path.times[start], path.states[start], path.controls, path.times[1:], path.states[1:], path.discounted
-        )
-        return rows, path.closes
 
     def of_looks(self, looks: Trajectory) -> Decisions:
         """The decisions of an episode on any plant. Rewards that were not measured are estimated from the looks."""

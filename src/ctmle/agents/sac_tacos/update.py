@@ -12,7 +12,7 @@ from ctmle.agents.sac_tacos.losses import actor_loss, critic_loss, soft_target, 
 from ctmle.agents.sac_tacos.networks import Actor, Critics, init_actor, init_critics
 from ctmle.agents.sac_tacos.replay import Decisions, Replay
 from ctmle.agents.sac_tacos.statistics import Statistics
-from ctmle.dynamics.fit import loop
+from ctmle.dynamics.loop import Chunk, loop, where_first
 
 METRICS: tuple[str, ...] = ("critic_loss", "actor_loss", "temperature", "entropy", "critic_value")
 
@@ -60,9 +60,9 @@ class Update(eqx.Module):
 
 
 def sac_update(
-    update: Update, learner: Learner, decisions: Decisions, key: PRNGKeyArray
+    update: Update, learner: Learner, decisions: Decisions, pace: Float[Array, ""], key: PRNGKeyArray
 ) -> tuple[Learner, dict[str, Array]]:
-    """One step on a batch of decisions whose inputs are normalised already."""
+    """One step, of `pace` times the usual size, on a batch of decisions whose inputs are normalised already."""
     temperature = jnp.exp(learner.log_temperature)
     noise, noise_next = jax.random.normal(key, (2, *decisions.action.shape))
     action_next, log_prob_next = learner.actor.sample(decisions.seen_next, noise_next)
@@ -84,25 +84,21 @@ def sac_update(
         action, log_prob = actor.sample(decisions.seen, noise)
         return actor_loss(critics(decisions.seen, action), log_prob, temperature, update.pessimism), log_prob
 
-    critic_optimiser, actor_optimiser, temperature_optimiser = (update.optimisers[i] for i in (1, 0, 2))
+    def stepped(i: int, part: Any, gradient: Any) -> tuple[Any, Any]:
+        updates, state = update.optimisers[i].update(gradient, learner.optimisers[i])
+        return eqx.apply_updates(part, jax.tree.map(lambda leaf: pace * leaf, updates)), state
+
     loss, gradient = eqx.filter_value_and_grad(of_critics)(learner.critics)
-    critics, critic_state = _step(critic_optimiser, learner.critics, gradient, learner.optimisers[1])
+    critics, critic_state = stepped(1, learner.critics, gradient)
     (policy_loss, log_prob), gradient = eqx.filter_value_and_grad(of_actor, has_aux=True)(learner.actor)
-    actor, actor_state = _step(actor_optimiser, learner.actor, gradient, learner.optimisers[0])
+    actor, actor_state = stepped(0, learner.actor, gradient)
     gradient = jax.grad(temperature_loss)(learner.log_temperature, log_prob, update.target_entropy)
-    log_temperature, temperature_state = _step(
-        temperature_optimiser, learner.log_temperature, gradient, learner.optimisers[2]
-    )
+    log_temperature, temperature_state = stepped(2, learner.log_temperature, gradient)
     targets = optax.incremental_update(critics, learner.targets, update.target_rate)
     optimisers = (actor_state, critic_state, temperature_state)
     learner = Learner(learner.statistics, actor, critics, targets, log_temperature, optimisers)
     measured = (loss, policy_loss, temperature, -jnp.mean(log_prob), jnp.mean(target))
     return learner, dict(zip(METRICS, measured, strict=True))
-
-
-def _step(optimiser: optax.GradientTransformation, part: Any, gradient: Any, state: Any) -> tuple[Any, Any]:
-    updates, state = optimiser.update(gradient, state)
-    return eqx.apply_updates(part, updates), state
 
 
 def sac_updates(
@@ -111,15 +107,18 @@ def sac_updates(
     replay: Replay,
     first: Int[Array, ""],
     count: Int[Array, ""],
+    pace: Float[Array, ""],
     key: PRNGKeyArray,
-) -> tuple[Learner, dict[str, Array]]:
+) -> Chunk[Learner]:
     """Steps `first` to `first + count - 1` in one compiled loop; metrics are their means."""
 
-    def one(learner: Learner, step: Array) -> tuple[Learner, dict[str, Array]]:
+    def one(learner: Learner, step: Array) -> tuple[Learner, dict[str, Array], Array]:
         batch_key, noise_key = jax.random.split(jax.random.fold_in(key, step))
         batch = replay.sample(batch_key, update.batch)
         inputs = map(learner.statistics.normalise, (batch.seen, batch.seen_next))
-        batch = eqx.tree_at(lambda b: (b.seen, b.seen_next), batch, tuple(inputs))
-        return sac_update(update, learner, batch, noise_key)
+        normalised = eqx.tree_at(lambda b: (b.seen, b.seen_next), batch, tuple(inputs))
+        learner, metrics = sac_update(update, learner, normalised, pace, noise_key)
+        odd = ~jnp.isfinite(batch.reward) | ~jnp.all(jnp.isfinite(batch.seen_next), axis=-1)
+        return learner, metrics, where_first(odd, batch.seen)
 
-    return loop(one, learner, METRICS, first, count)
+    return loop(one, learner, METRICS, first, count, replay.rows.seen.shape[-1])

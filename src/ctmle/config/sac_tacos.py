@@ -33,6 +33,8 @@ class SacTacosConfig:
     """Decisions per gradient step."""
     replay_capacity: int = 65_536
     """Newest decisions to learn from."""
+    policies_kept: int = 32
+    """Newest trajectories that are kept with their policies."""
     actor_rate: float = 1e-3
     """Learning rate of the actor."""
     critic_rate: float = 1e-3
@@ -45,7 +47,7 @@ class SacTacosConfig:
     """Entropy that the policy is held to, per dimension of an action (its controls and its hold)."""
     target_rate: float = 0.02
     """[tau] How far the target critics move towards the critics at each gradient step."""
-    pessimism: float = 0.25
+    pessimism: float = 0.0
     """How far values lean from the twin critics' mean (0) to their minimum (1)."""
     reward_scale: float = 20.0
     """Rewards are multiplied by this before they are learned from."""
