@@ -32,7 +32,7 @@ class Script(HoldingPolicy):
 
 def script(holds, seed=0) -> Script:
     controls = np.random.default_rng(seed).uniform(-2, 2, (TICKS, 1))
-    return Script(jnp.asarray(controls, jnp.float32), TICK * jnp.asarray(holds, jnp.float32))
+    return Script(controls=jnp.asarray(controls, jnp.float32), holds=TICK * jnp.asarray(holds, jnp.float32))
 
 
 @jax.jit
@@ -118,15 +118,15 @@ def test_discounting_by_holds_is_discounting_by_ticks(holds):
 def test_reward_of_a_hold_has_its_closed_form():
     """A resting integrator earns 1 per second: (1 - exp(-beta h)) / beta over a hold of h."""
     env = LinearQuadratic(sigma=0.0, horizon=HORIZON)
-    policy = Script(jnp.zeros((TICKS, 1)), jnp.full(TICKS, 0.8))
+    policy = Script(controls=jnp.zeros((TICKS, 1)), holds=jnp.full(TICKS, 0.8))
     path = hold_path(env, policy, jax.random.key(0), step=0.01, start=jnp.zeros(1))
     expected = (1 - np.exp(-RATE * np.array([0.8, 0.8, 0.4]))) / RATE
-    np.testing.assert_allclose(looked_at(path).rewards, expected, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(looked_at(path).rewards), expected, rtol=1e-5)
 
 
 def test_a_horizon_that_is_no_multiple_of_the_tick_is_met_exactly():
     env = LinearQuadratic(sigma=0.0, horizon=0.95)
-    policy = Script(jnp.zeros((10, 1)), jnp.full(10, 0.4))
+    policy = Script(controls=jnp.zeros((10, 1)), holds=jnp.full(10, 0.4))
     path = hold_path(env, policy, jax.random.key(0), start=jnp.zeros(1))
     np.testing.assert_allclose(path.times[-2:], [0.9, 0.95], rtol=1e-6)
     np.testing.assert_allclose(looked_at(path).times, [0.0, 0.4, 0.8, 0.95], rtol=1e-6)
@@ -152,4 +152,4 @@ def test_simulate_lets_the_policy_decide_when_to_look():
 
 def test_a_tick_longer_than_the_horizon_is_refused():
     with pytest.raises(ValueError, match="tick must be a positive number of seconds, at most the horizon 2 s"):
-        hold_path(ENV, Script(jnp.zeros((1, 1)), jnp.ones(1), tick=3.0), jax.random.key(0))
+        hold_path(ENV, Script(controls=jnp.zeros((1, 1)), holds=jnp.ones(1), tick=3.0), jax.random.key(0))

@@ -151,9 +151,9 @@ def test_a_plant_of_the_users_own_needs_only_decisions():
                 states.append(y)
                 controls.append(np.asarray(u))
                 rewards.append(0.1)
-            columns = (jnp.asarray(np.array(c), jnp.float32) for c in (times, states, [*controls, controls[-1]]))
-            gains = jnp.asarray(rewards, jnp.float32) if measured else None
-            state = agent.observe(state, Trajectory(*columns, rewards=gains))
+            times, states, controls = (np.array(c) for c in (times, states, [*controls, controls[-1]]))
+            looks = Trajectory(*(jnp.asarray(c, jnp.float32) for c in (times, states, controls)))  # pyright: ignore
+            state = agent.observe(state, replace(looks, rewards=jnp.asarray(rewards) if measured else None))
         assert agent.episode(state) == 2
 
 

@@ -197,7 +197,7 @@ def test_a_time_limit_is_bootstrapped_and_an_end_is_not(bootstrap, last):
 
 
 def test_an_episode_cut_before_the_horizon_is_no_end():
-    looks = Trajectory(LOOKS.times[:3], LOOKS.states[:3], LOOKS.controls[:3], rewards=LOOKS.rewards[:2])
+    looks = Trajectory(LOOKS.times[:3], LOOKS.states[:3], LOOKS.controls[:3], rewards=jnp.asarray([0.1, 0.2]))
     rows = mdp(bootstrap_at_horizon=False).of_looks(looks)
     np.testing.assert_allclose(rows.discount, [0.9**10, 0.9**30], rtol=1e-4)
 

@@ -3,7 +3,7 @@
 No JAX in here, so that `ctmle --help` answers at once.
 """
 
-from ctmle.config.commands import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
+from ctmle.config.commands import CompareCommand, EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
 from ctmle.config.ct_mle import CTMLEConfig
 from ctmle.config.presets import preset
 from ctmle.config.sac_tacos import SacTacosConfig
@@ -21,6 +21,7 @@ COMMANDS: dict[str, type] = {
     "train": TrainConfig,
     "resume": ResumeCommand,
     "evaluate": EvaluateCommand,
+    "compare": CompareCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
 }
@@ -33,6 +34,7 @@ __all__ = [
     "LEARNERS",
     "PRESET_NAMES",
     "CTMLEConfig",
+    "CompareCommand",
     "EnvsCommand",
     "EvaluateCommand",
     "EvaluationConfig",

@@ -101,8 +101,13 @@ def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory
     def first(column: Array, rows: int) -> Array:
         return jnp.asarray(np.asarray(column)[:rows])  # by NumPy, which compiles nothing for a new number of looks
 
-    kept = (first(column, int(count)) for column in (looks.times, looks.states, looks.controls))
-    return Trajectory(*kept, policy=policy, rewards=first(looks.rewards, int(count) - 1))
+    return Trajectory(
+        times=first(looks.times, int(count)),
+        states=first(looks.states, int(count)),
+        controls=first(looks.controls, int(count)),
+        policy=policy,
+        rewards=None if looks.rewards is None else first(looks.rewards, int(count) - 1),
+    )
 
 
 def every_tick(path: HeldPath) -> Trajectory:

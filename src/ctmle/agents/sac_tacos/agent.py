@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.base import Past, Standing
 from ctmle.agents.sac_tacos.history import History
+from ctmle.agents.sac_tacos.looks import check_decisions, padded
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
 from ctmle.agents.sac_tacos.policy import TacosPolicy
 from ctmle.agents.sac_tacos.replay import Replay
@@ -19,7 +19,6 @@ from ctmle.agents.sac_tacos.statistics import Statistics
 from ctmle.agents.sac_tacos.update import METRICS, Learner, Update, sac_updates
 from ctmle.agents.setbacks import another_try, pace, went_wrong
 from ctmle.config import SacTacosConfig
-from ctmle.data.finite import check_looks
 from ctmle.data.holding import hold_path
 from ctmle.data.trajectory import Trajectory, looks_of
 from ctmle.dynamics.loop import NO_CULPRIT, Chunk
@@ -36,8 +35,8 @@ class SacTacos:
 
     @eqx.filter_jit
     def init(self, spec: Spec, key: PRNGKeyArray) -> SacTacosState:
-        c, mdp, zero = self.config, self.mdp(spec), jnp.zeros((), jnp.int32)
-        learner = self._update(mdp).init(mdp.inputs, mdp.shortest, jax.random.fold_in(key, Stream.LEARNER))
+        c, mdp, zero = self.config, ExtendedMdp.of(self.config, spec), jnp.zeros((), jnp.int32)
+        learner = Update.of(c, mdp.actions).init(mdp.inputs, mdp.shortest, jax.random.fold_in(key, Stream.LEARNER))
         kept = eqx.filter((learner.actor, learner.statistics), eqx.is_array)
         sizes = (mdp.most_decisions + 1, spec.observation.size, spec.control_size)
         return SacTacosState(
@@ -94,9 +93,8 @@ class SacTacos:
 
     def observe(self, state: SacTacosState, trajectory: Trajectory) -> SacTacosState:
         """Write down what was seen; a finished episode leads to the next gradient steps."""
-        check_looks(trajectory)
-        _check(trajectory, state.spec)
-        looks = padded(trajectory, self.mdp(state.spec).most_decisions)
+        check_decisions(trajectory, state.spec)
+        looks = padded(trajectory, ExtendedMdp.of(self.config, state.spec).most_decisions)
         return self._observe(state, looks, jnp.asarray(trajectory.looks, jnp.int32))
 
     def practise(
@@ -132,19 +130,6 @@ class SacTacos:
     def parts(self, state: SacTacosState) -> dict[str, Any]:
         return {"policy": self.policy(state), "critic": state.learner.critics, "data": state.replay}
 
-    def mdp(self, spec: Spec) -> ExtendedMdp:
-        c = self.config
-        return ExtendedMdp(
-            spec=spec,
-            tick=c.tick,
-            min_hold=c.min_hold,
-            max_hold=c.max_hold,
-            gamma=c.gamma,
-            switch_cost=c.switch_cost,
-            reward_scale=c.reward_scale,
-            bootstrap_at_horizon=c.bootstrap_at_horizon,
-        )
-
     def _acting(self, state: SacTacosState) -> TacosPolicy:
         key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.ACT), state.trajectories)
         policy = self._policy(state, state.learner.actor, state.learner.statistics)
@@ -152,8 +137,17 @@ class SacTacos:
         return eqx.tree_at(lambda p: (p.key, p.exploring, p.drawing), policy, random)
 
     def _policy(self, state: SacTacosState, actor: Any, statistics: Statistics) -> TacosPolicy:
-        mdp, no = self.mdp(state.spec), jnp.asarray(False)
-        return TacosPolicy(mdp, actor, statistics, state.key, no, no, mdp.tick, mdp.discount_rate)
+        mdp, no = ExtendedMdp.of(self.config, state.spec), jnp.asarray(False)
+        return TacosPolicy(
+            mdp=mdp,
+            actor=actor,
+            statistics=statistics,
+            key=state.key,
+            exploring=no,
+            drawing=no,
+            tick=mdp.tick,
+            discount_rate=mdp.discount_rate,
+        )
 
     def _episode(self, trajectories: Int[Array, ""]) -> Int[Array, ""]:
         extra = trajectories - self.config.initial_trajectories
@@ -173,7 +167,7 @@ class SacTacos:
     ) -> Chunk[SacTacosState]:
         """The next `count` gradient steps, with all statistics that were gathered."""
         learner: Learner = eqx.tree_at(lambda learner: learner.statistics, state.learner, state.gathered)
-        update = self._update(self.mdp(state.spec))
+        update = Update.of(self.config, ExtendedMdp.of(self.config, state.spec).actions)
         chunk = sac_updates(update, learner, state.replay, state.updates, count, pace, key)
         metrics = {name: jnp.where(count > 0, chunk.metrics[name], state.metrics[name]) for name in METRICS}
         learnt = eqx.tree_at(
@@ -187,7 +181,7 @@ class SacTacos:
     def _observe(self, state: SacTacosState, looks: Trajectory, count: Int[Array, ""]) -> SacTacosState:
         """With the first `count` of the looks, one more than there were decisions."""
         real = jnp.arange(looks.looks - 1) < count - 1
-        decisions = self.mdp(state.spec).of_looks(looks)
+        decisions = ExtendedMdp.of(self.config, state.spec).of_looks(looks)
         trajectories, fresh = state.trajectories + 1, state.fresh + count - 1
         finished = self._episode(trajectories) > self._episode(state.trajectories)
         due = jnp.round(self.config.updates_per_decision * fresh).astype(jnp.int32)
@@ -247,54 +241,7 @@ class SacTacos:
             state.metrics,
             state.updates,
             jnp.asarray(NO_CULPRIT, jnp.int32),
-            jnp.full(self.mdp(state.spec).inputs, jnp.nan),
+            jnp.full(ExtendedMdp.of(self.config, state.spec).inputs, jnp.nan),
         )
         chunk, _ = jax.lax.scan(trajectory, nothing, keys)
         return eqx.tree_at(lambda c: c.state, chunk, eqx.combine(chunk.state, static))
-
-    def _update(self, mdp: ExtendedMdp) -> Update:
-        c = self.config
-        return Update(
-            hidden=c.hidden,
-            batch=c.batch,
-            actor_rate=c.actor_rate,
-            critic_rate=c.critic_rate,
-            temperature_rate=c.temperature_rate,
-            initial_temperature=c.initial_temperature,
-            target_entropy=c.target_entropy * mdp.actions,
-            target_rate=c.target_rate,
-            pessimism=c.pessimism,
-            clip=c.gradient_clip,
-        )
-
-
-def padded(trajectory: Trajectory, decisions: int) -> Trajectory:
-    """With room for a multiple of `decisions`, so that the number of looks compiles nothing anew."""
-    missing = -(trajectory.looks - 1) % decisions
-
-    def pad(column: Array) -> Array:
-        column = np.asarray(column)
-        return jnp.asarray(np.pad(column, [(0, missing)] + [(0, 0)] * (column.ndim - 1), mode="edge"))
-
-    rewards = None if trajectory.rewards is None else pad(trajectory.rewards)
-    return Trajectory(*map(pad, (trajectory.times, trajectory.states, trajectory.controls)), rewards=rewards)
-
-
-def _check(trajectory: Trajectory, spec: Spec) -> None:
-    """Refuse, with what to mend, a trajectory that cannot have come from this plant."""
-    size, gaps = spec.observation.size, trajectory.looks - 1
-    if gaps < 1:
-        raise ValueError("a trajectory needs at least two looks: one decision, and what came of it")
-    if np.any(np.diff(np.asarray(trajectory.times)) <= 0):
-        raise ValueError("the times of a trajectory must increase strictly")
-    if trajectory.states.shape[-1] != size:
-        raise ValueError(
-            f"this trajectory has {trajectory.states.shape[-1]} observed coordinates, the plant has {size}"
-        )
-    if trajectory.rewards is not None and trajectory.rewards.shape[0] != gaps:
-        raise ValueError(
-            f"{trajectory.looks} looks have {gaps} gaps between them,"
-            f" but there are {trajectory.rewards.shape[0]} rewards: give one for each gap"
-        )
-    if trajectory.rewards is not None and not np.all(np.isfinite(trajectory.rewards)):
-        raise ValueError("a reward of this trajectory is not a finite number: mend it, or leave the rewards out")

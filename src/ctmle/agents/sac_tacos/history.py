@@ -44,5 +44,10 @@ class History(eqx.Module):
     def trajectory(self, number: int) -> tuple[Trajectory, Any]:
         """The looks of the trajectory of this number, and its policy."""
         row = number % self.lengths.shape[0]
-        columns = (np.asarray(c[row])[: int(self.lengths[row])] for c in (self.times, self.states, self.controls))
-        return Trajectory(*map(jnp.asarray, columns)), jax.tree.map(lambda column: column[row], self.policies)
+        length = int(self.lengths[row])
+        trajectory = Trajectory(
+            times=jnp.asarray(np.asarray(self.times[row])[:length]),
+            states=jnp.asarray(np.asarray(self.states[row])[:length]),
+            controls=jnp.asarray(np.asarray(self.controls[row])[:length]),
+        )
+        return trajectory, jax.tree.map(lambda column: column[row], self.policies)

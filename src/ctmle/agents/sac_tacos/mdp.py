@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.replay import Decisions
+from ctmle.config import SacTacosConfig
 from ctmle.data.holding import Decision, tick_times
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
@@ -24,6 +25,19 @@ class ExtendedMdp(eqx.Module):
     switch_cost: float = eqx.field(static=True)
     reward_scale: float = eqx.field(static=True)
     bootstrap_at_horizon: bool = eqx.field(static=True)
+
+    @staticmethod
+    def of(config: SacTacosConfig, spec: Spec) -> "ExtendedMdp":
+        return ExtendedMdp(
+            spec=spec,
+            tick=config.tick,
+            min_hold=config.min_hold,
+            max_hold=config.max_hold,
+            gamma=config.gamma,
+            switch_cost=config.switch_cost,
+            reward_scale=config.reward_scale,
+            bootstrap_at_horizon=config.bootstrap_at_horizon,
+        )
 
     @property
     def inputs(self) -> int:

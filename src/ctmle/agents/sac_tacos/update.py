@@ -12,6 +12,7 @@ from ctmle.agents.sac_tacos.losses import actor_loss, critic_loss, soft_target, 
 from ctmle.agents.sac_tacos.networks import Actor, Critics, init_actor, init_critics
 from ctmle.agents.sac_tacos.replay import Decisions, Replay
 from ctmle.agents.sac_tacos.statistics import Statistics
+from ctmle.config import SacTacosConfig
 from ctmle.dynamics.loop import Chunk, loop, where_first
 
 METRICS: tuple[str, ...] = ("critic_loss", "actor_loss", "temperature", "entropy", "critic_value")
@@ -25,7 +26,7 @@ class Learner(eqx.Module):
     critics: Critics
     targets: Critics
     log_temperature: Float[Array, ""]
-    optimisers: tuple[Any, Any, Any]
+    optimisers: tuple[Any, ...]
 
 
 class Update(eqx.Module):
@@ -41,6 +42,21 @@ class Update(eqx.Module):
     target_rate: float = eqx.field(static=True)
     pessimism: float = eqx.field(static=True)
     clip: float = eqx.field(static=True)
+
+    @staticmethod
+    def of(config: SacTacosConfig, actions: int) -> "Update":
+        return Update(
+            hidden=config.hidden,
+            batch=config.batch,
+            actor_rate=config.actor_rate,
+            critic_rate=config.critic_rate,
+            temperature_rate=config.temperature_rate,
+            initial_temperature=config.initial_temperature,
+            target_entropy=config.target_entropy * actions,
+            target_rate=config.target_rate,
+            pessimism=config.pessimism,
+            clip=config.gradient_clip,
+        )
 
     @property
     def optimisers(self) -> tuple[optax.GradientTransformation, ...]:
@@ -94,7 +110,7 @@ def sac_update(
     actor, actor_state = stepped(0, learner.actor, gradient)
     gradient = jax.grad(temperature_loss)(learner.log_temperature, log_prob, update.target_entropy)
     log_temperature, temperature_state = stepped(2, learner.log_temperature, gradient)
-    targets = optax.incremental_update(critics, learner.targets, update.target_rate)
+    targets = jax.tree.map(lambda new, old: old + update.target_rate * (new - old), critics, learner.targets)
     optimisers = (actor_state, critic_state, temperature_state)
     learner = Learner(learner.statistics, actor, critics, targets, log_temperature, optimisers)
     measured = (loss, policy_loss, temperature, -jnp.mean(log_prob), jnp.mean(target))
