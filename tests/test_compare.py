@@ -9,7 +9,7 @@ from tiny import TACOS, run_config
 
 from ctmle.cli import main
 from ctmle.experiments import Run
-from ctmle.experiments.compare import compare
+from ctmle.report.compare import compare
 from ctmle.storage import RunFolder
 
 

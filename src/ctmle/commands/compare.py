@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ctmle.commands.dispatch import run
 from ctmle.config import CompareCommand
-from ctmle.experiments.compare import compare
+from ctmle.report.compare import compare
 
 
 @run.register

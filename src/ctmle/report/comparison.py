@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from rich.table import Table
 
-from ctmle.experiments.compare import Panel
+from ctmle.report.compare import Panel
 from ctmle.storage.files import write_whole
 
 
