@@ -74,8 +74,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--costs", type=float, nargs="+", default=COSTS)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--sigma", type=float, default=2.0)
-    parser.add_argument("--episodes", type=int, default=80)
+    parser.add_argument("--sigma", type=float, default=0.0)
+    parser.add_argument("--episodes", type=int, default=60)
     parser.add_argument("--out", type=Path, default=Path("docs"))
     options = parser.parse_args()
     runs = [(cost, seed) for cost in options.costs for seed in range(options.seeds)]

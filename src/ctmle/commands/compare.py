@@ -27,5 +27,6 @@ def _compare(command: CompareCommand) -> None:
         print(json.dumps([asdict(panel) for panel in panels]))
     else:
         console = Console()
-        console.print(comparison_table(panels))
+        for panel in panels:
+            console.print(comparison_table(panel))
         console.print(f"picture: {out}", highlight=False)

@@ -62,10 +62,10 @@ def _ct_mle(start: TrainConfig, learner: CTMLEConfig) -> TrainConfig:
 def _sac_tacos(start: TrainConfig, learner: SacTacosConfig) -> TrainConfig:
     if start.preset == "paper":
         learner = replace(learner, target_rate=0.005, pessimism=1.0, actor_rate=3e-4, critic_rate=3e-4)
-        learner = replace(learner, temperature_rate=3e-4, target_entropy=-0.5, switch_cost=0.1)
+        learner = replace(learner, temperature_rate=3e-4, switch_cost=0.1)
         return replace(start, observation="trig", learner=learner)
     if start.preset == "quick":
         return replace(start, episodes=2, learner=replace(learner, updates_per_decision=2.0))
     if start.preset == "convergence":
-        return replace(start, episodes=150, test_every=10)
+        return replace(start, episodes=100, test_every=10)
     return start

@@ -43,7 +43,7 @@ class SacTacosConfig:
     """Learning rate of the entropy's temperature."""
     initial_temperature: float = 0.1
     """The temperature to start with."""
-    target_entropy: float = -1.0
+    target_entropy: float = -0.5
     """Entropy that the policy is held to, per dimension of an action (its controls and its hold)."""
     target_rate: float = 0.02
     """[tau] How far the target critics move towards the critics at each gradient step."""

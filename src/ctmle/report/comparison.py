@@ -11,35 +11,31 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from rich.box import SIMPLE
 from rich.table import Table
 
 from ctmle.report.compare import Panel
 from ctmle.storage.files import write_whole
 
 
-def comparison_table(panels: Sequence[Panel]) -> Table:
-    """The last score of each agent on each task, and what success took."""
-    table = Table(title="last score: mean over seeds and its standard error; successes: seeds, episodes, looks")
-    for name in ("environment", "agent"):
-        table.add_column(name, overflow="fold")
-    for name in ("sigma", "seeds", "episode", "looks", "score", "success", "after", "looks"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for panel in panels:
-        for curve in panel.curves:
-            error = "" if curve.score_se is None else f" +- {curve.score_se[-1]:.3f}"
-            score = f"{curve.score[-1]:.3f}{error}"
-            table.add_row(
-                panel.environment,
-                curve.agent,
-                f"{panel.sigma:g}",
-                str(len(curve.seeds)),
-                str(curve.episodes[-1]),
-                f"{curve.looks[-1]:.0f}",
-                f"[green]{score}[/green]" if curve.score[-1] >= panel.success_at else score,
-                f"{curve.succeeded}/{len(curve.seeds)}",
-                "-" if curve.episodes_to_success is None else f"{curve.episodes_to_success:.1f}",
-                "-" if curve.looks_to_success is None else f"{curve.looks_to_success:.0f}",
-            )
+def comparison_table(panel: Panel) -> Table:
+    """The last score of each agent on one task (mean over seeds, standard error), and what success took."""
+    table = Table(title=f"{panel.environment}, sigma = {panel.sigma:g}", title_justify="left", box=SIMPLE)
+    table.add_column("agent", overflow="fold", min_width=20)
+    for name in ("seeds", "episode", "looks", "score", "success: seeds, episode, looks"):
+        table.add_column(name, justify="right")
+    for curve in panel.curves:
+        error = "" if curve.score_se is None else f" +- {curve.score_se[-1]:.3f}"
+        score = f"{curve.score[-1]:.3f}{error}"
+        took = f", {curve.episodes_to_success:.1f}, {curve.looks_to_success:.0f}" if curve.succeeded else ""
+        table.add_row(
+            curve.agent,
+            str(len(curve.seeds)),
+            str(curve.episodes[-1]),
+            f"{curve.looks[-1]:.0f}",
+            f"[green]{score}[/green]" if curve.score[-1] >= panel.success_at else score,
+            f"{curve.succeeded} of {len(curve.seeds)}{took}",
+        )
     return table
 
 
@@ -57,7 +53,8 @@ def plot_comparison(path: Path, panels: Sequence[Panel]) -> None:
         grid[0, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")
         grid[1, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")
     handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4))
+    columns = min(len(handles), 1 + len(panels))
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize="small")
     picture = BytesIO()
     figure.savefig(picture, dpi=150, format="png")
     plt.close(figure)
