@@ -14,7 +14,7 @@ from ctmle.storage.run_folder import RunFolder
 TASK = ("unit", "horizon", "uniform_start", "bang_bang", "underactuated", "step", "evaluation")
 """What scores depend on besides the environment and its noise: equal for all runs of a panel."""
 
-NO_DIFFERENCE = ("environment", "sigma", "preset", "seed", "out", "episodes", "test_every", "stop_at_success",
+NO_DIFFERENCE = ("environment", "sigma", "preset", "seed", "config", "out", "episodes", "test_every", "stop_at_success",
                  "checkpoint_every", "checkpoints_kept", *TASK)  # fmt: skip
 """Settings by which runs of one agent do not count as different from each other."""
 

@@ -19,22 +19,25 @@ from ctmle.storage.files import write_whole
 
 
 def comparison_table(panel: Panel) -> Table:
-    """The last score of each agent on one task (mean over seeds, standard error), and what success took."""
+    """The last score of each agent on one task (mean over seeds, standard error).
+
+    Then how many seeds succeeded, after how many episodes and looks in the mean over those that did.
+    """
     table = Table(title=f"{panel.environment}, sigma = {panel.sigma:g}", title_justify="left", box=SIMPLE)
-    table.add_column("agent", overflow="fold", min_width=20)
-    for name in ("seeds", "episode", "looks", "score", "success: seeds, episode, looks"):
-        table.add_column(name, justify="right")
+    table.add_column("agent", overflow="fold", min_width=12)
+    for name in ("episode", "looks", "score", "success", "episodes", "looks"):
+        table.add_column(name, justify="right", no_wrap=True)
     for curve in panel.curves:
         error = "" if curve.score_se is None else f" +- {curve.score_se[-1]:.3f}"
         score = f"{curve.score[-1]:.3f}{error}"
-        took = f", {curve.episodes_to_success:.1f}, {curve.looks_to_success:.0f}" if curve.succeeded else ""
         table.add_row(
             curve.agent,
-            str(len(curve.seeds)),
             str(curve.episodes[-1]),
             f"{curve.looks[-1]:.0f}",
             f"[green]{score}[/green]" if curve.score[-1] >= panel.success_at else score,
-            f"{curve.succeeded} of {len(curve.seeds)}{took}",
+            f"{curve.succeeded} of {len(curve.seeds)}",
+            "-" if curve.episodes_to_success is None else f"{curve.episodes_to_success:.1f}",
+            "-" if curve.looks_to_success is None else f"{curve.looks_to_success:.0f}",
         )
     return table
 
