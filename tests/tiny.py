@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
 
 LEARNER = CTMLEConfig(
     initial_trajectories=2,
@@ -17,6 +17,16 @@ LEARNER = CTMLEConfig(
     critic_steps=2,
     critic_batch=16,
     chunk=4,  # does not divide the updates: the last chunk of a phase is shorter
+)
+
+TACOS = SacTacosConfig(
+    initial_trajectories=2,
+    max_hold=10,
+    hidden=(8, 8),
+    batch=8,
+    updates_per_decision=0.5,
+    replay_capacity=64,
+    chunk=4,
 )
 
 RUN = TrainConfig(

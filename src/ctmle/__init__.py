@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage, theory
-    from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+    from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
     from ctmle.data import simulate
     from ctmle.experiments import evaluate
 
@@ -20,6 +20,7 @@ _ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "sche
 _NAMES = {
     "CTMLEConfig": "ctmle.config",
     "EvaluationConfig": "ctmle.config",
+    "SacTacosConfig": "ctmle.config",
     "TrainConfig": "ctmle.config",
     "evaluate": "ctmle.experiments",
     "simulate": "ctmle.data",
@@ -28,6 +29,7 @@ _NAMES = {
 __all__ = [
     "CTMLEConfig",
     "EvaluationConfig",
+    "SacTacosConfig",
     "TrainConfig",
     "agents",
     "data",

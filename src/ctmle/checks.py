@@ -5,15 +5,17 @@ from dataclasses import fields
 from types import NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
-from ctmle.config import LEARNERS, CTMLEConfig, TrainConfig
+from ctmle.config import LEARNERS, CTMLEConfig, SacTacosConfig, TrainConfig
 
 POSITIVE_NUMBERS = {
     "unit", "horizon", "step", "gap", "trajectory_seconds", "diffusion_floor", "dynamics_rate", "diffusion_rate",
     "longest_step", "eta_base", "optimism_ratio", "policy_horizon", "policy_step", "discount_time", "policy_rate",
-    "critic_rate", "gradient_clip", "test_gap",
+    "critic_rate", "gradient_clip", "test_gap", "tick", "updates_per_decision", "actor_rate", "temperature_rate",
+    "initial_temperature", "reward_scale",
 }  # fmt: skip
-NUMBERS_FROM_ZERO = {"sigma", "weight_decay", "warm_up"}
-SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_starts"}
+NUMBERS_FROM_ZERO = {"sigma", "weight_decay", "warm_up", "switch_cost"}
+SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_starts", "target_rate", "pessimism"}
+BETWEEN_ZERO_AND_ONE = {"gamma"}
 COUNTS_FROM_ZERO = {"seed", "projections"}
 """Whole numbers that may be 0; all others are at least 1."""
 
@@ -32,6 +34,8 @@ def check_config(config: TrainConfig) -> None:
     _check_times(config)
     if isinstance(config.learner, CTMLEConfig):
         _check_ct_mle(config, config.learner)
+    if isinstance(config.learner, SacTacosConfig):
+        _check_sac_tacos(config, config.learner)
 
 
 def check_fields(part: Any) -> None:
@@ -60,6 +64,8 @@ def check_field(kind: type, name: str, value: Any) -> None:
         _require(_is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
     elif name in SHARES:
         _require(_is_number(value) and 0 <= value <= 1, name, "between 0 and 1", value)
+    elif name in BETWEEN_ZERO_AND_ONE:
+        _require(_is_number(value) and 0 < value < 1, name, "between 0 and 1, and neither", value)
     elif int in kinds:
         least = 0 if name in COUNTS_FROM_ZERO else 1
         wanted = f"a whole number of at least {least}"
@@ -87,9 +93,15 @@ def _check_times(config: TrainConfig) -> None:
         raise ValueError(f"--test-gap {evaluation.test_gap:g} is longer than the time that is scored")
     for name, step in (("step", config.step), ("gap", config.gap), ("test_gap", evaluation.test_gap)):
         _check_steps(name, step, config.horizon)
+    if config.test_every > config.episodes:
+        raise ValueError(
+            f"--test-every {config.test_every} leaves no test in {config.episodes} episodes: choose a smaller one"
+        )
 
 
 def _check_ct_mle(config: TrainConfig, learner: CTMLEConfig) -> None:
+    if config.preset == "convergence":
+        raise ValueError("--preset convergence is for --agent sac-tacos: choose default, paper or quick")
     seconds = learner.trajectory_seconds or config.horizon
     _check_steps("gap", config.gap, seconds)
     _check_steps("longest_step", learner.longest_step, config.gap)
@@ -112,6 +124,22 @@ def _check_ct_mle(config: TrainConfig, learner: CTMLEConfig) -> None:
         raise ValueError(
             f"--particles {learner.particles} is fewer than one for each of the {learner.ensemble} ensemble members"
         )
+
+
+def _check_sac_tacos(config: TrainConfig, learner: SacTacosConfig) -> None:
+    _check_steps("tick", learner.tick, config.horizon)
+    if learner.tick > config.horizon - config.evaluation.warm_up:
+        raise ValueError(f"--tick {learner.tick:g} is longer than the time that is scored: choose a shorter tick")
+    if learner.min_hold > learner.max_hold:
+        raise ValueError(f"--min-hold {learner.min_hold} is longer than --max-hold {learner.max_hold}")
+    if learner.min_hold * learner.tick > config.horizon:
+        raise ValueError(
+            f"--min-hold {learner.min_hold} ticks of {learner.tick:g} s are longer than the horizon"
+            f" {config.horizon:g} s: choose shorter holds"
+        )
+    least = learner.trajectories_per_episode
+    if learner.policies_kept < least:
+        raise ValueError(f"--policies-kept {learner.policies_kept} must hold at least the {least} of an episode")
 
 
 def _check_steps(name: str, step: float, seconds: float) -> None:

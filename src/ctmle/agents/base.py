@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Spec
+from ctmle.envs.base import Env, Spec
+from ctmle.envs.observation import ObservationKind
 from ctmle.planning.rollout import World
-from ctmle.schedules.base import Looks, Schedule
+from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Agent(Protocol):
     def init(self, spec: Spec, key: PRNGKeyArray) -> Any: ...
     def ready(self, state: Any) -> bool: ...
     def advance(self, state: Any, schedule: Schedule) -> Any: ...
-    def propose(self, state: Any, schedule: Schedule) -> tuple[Any, Any, Looks]: ...
+    def propose(self, state: Any, schedule: Schedule) -> tuple[Any, Any, Looks | DecidedLooks]: ...
     def observe(self, state: Any, trajectory: Trajectory) -> Any: ...
 
     def standing(self, state: Any) -> Standing: ...
@@ -67,6 +68,15 @@ class Agent(Protocol):
     def parts(self, state: Any) -> dict[str, Any]:
         """The trained parts, by name: each is kept in a file of its own."""
         ...
+
+
+@runtime_checkable
+class Practising(Agent, Protocol):
+    """An agent that can act and learn on a simulated plant in one compiled loop, when nobody looks in between."""
+
+    def practise(
+        self, state: Any, env: Env, keys: Key[Array, " trajectories"], *, step: float, observation: ObservationKind
+    ) -> Any: ...
 
 
 @runtime_checkable

@@ -4,9 +4,10 @@ from typing import Any
 
 from ctmle.agents.base import Agent
 from ctmle.agents.ct_mle import CTMLE
-from ctmle.config import CTMLEConfig
+from ctmle.agents.sac_tacos import SacTacos
+from ctmle.config import CTMLEConfig, SacTacosConfig
 
-AGENTS: dict[type, Any] = {CTMLEConfig: CTMLE}
+AGENTS: dict[type, Any] = {CTMLEConfig: CTMLE, SacTacosConfig: SacTacos}
 
 
 def build_agent(learner: Any) -> Agent:

@@ -44,7 +44,7 @@ def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Con
     use_compilation_cache()
     config = job.config
     console.print(
-        f"{config.agent} on {config.environment}, sigma {config.sigma:g}, gap {config.gap:g} s, seed {config.seed},"
+        f"{config.agent} on {config.environment}, sigma {config.sigma:g}, {config.looking}, seed {config.seed},"
         f" preset {config.preset}; run folder {folder.path}"
     )
     try:
@@ -88,5 +88,5 @@ def _verdict(config: TrainConfig, records: list[dict[str, Any]]) -> str:
     goal = config.evaluation.success
     if first is None:
         best = max(r["score"] for r in records)
-        return f"no episode reached a score of {goal:g} (best {best:.3f}): more --episodes or a smaller --gap may help"
+        return f"no episode reached a score of {goal:g} (best {best:.3f}): more --episodes may help"
     return f"success: a score of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"

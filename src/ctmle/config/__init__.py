@@ -3,9 +3,11 @@
 No JAX in here, so that `ctmle --help` answers at once.
 """
 
-from ctmle.config.commands import EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
+from ctmle.config.commands import CompareCommand, EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
 from ctmle.config.ct_mle import CTMLEConfig
 from ctmle.config.exact import ExactConfig
+from ctmle.config.presets import preset
+from ctmle.config.sac_tacos import SacTacosConfig
 from ctmle.config.theory import TheoryCommand
 from ctmle.config.train import (
     AGENT_NAMES,
@@ -15,13 +17,13 @@ from ctmle.config.train import (
     EvaluationConfig,
     TrainConfig,
     config_from_json,
-    preset,
 )
 
 COMMANDS: dict[str, type] = {
     "train": TrainConfig,
     "resume": ResumeCommand,
     "evaluate": EvaluateCommand,
+    "compare": CompareCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
     "exact": ExactConfig,
@@ -36,12 +38,14 @@ __all__ = [
     "LEARNERS",
     "PRESET_NAMES",
     "CTMLEConfig",
+    "CompareCommand",
     "EnvsCommand",
     "EvaluateCommand",
     "EvaluationConfig",
     "ExactConfig",
     "OracleCommand",
     "ResumeCommand",
+    "SacTacosConfig",
     "TheoryCommand",
     "TrainConfig",
     "config_from_json",

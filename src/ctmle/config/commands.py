@@ -56,5 +56,20 @@ class OracleCommand:
 
 
 @dataclass(frozen=True)
+class CompareCommand:
+    """Set runs side by side: a table and a picture of scores against episodes and against looks.
+
+    Means and standard errors are over the seeds of each agent; each environment and noise level has its own panel.
+    """
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Run folders, as `ctmle train` made them."""
+    out: str = "comparison.png"
+    """Where the picture goes."""
+    json: bool = False
+    """Print one JSON list instead of a table."""
+
+
+@dataclass(frozen=True)
 class EnvsCommand:
     """List the environments: dimensions, controls, horizon, noise and reward."""

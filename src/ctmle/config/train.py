@@ -2,19 +2,25 @@
 
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 import tyro
 
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.sac_tacos import SacTacosConfig
 
 EnvironmentName = Literal["pendulum", "cartpole", "cartpole-swingup", "acrobot", "linear-quadratic"]
-AgentName = Literal["ct-mle"]
-PresetName = Literal["default", "paper", "quick"]
+AgentName = Literal["ct-mle", "sac-tacos"]
+PresetName = Literal["default", "paper", "quick", "convergence"]
 
 Config = TypeVar("Config")
 
-LEARNERS: dict[str, type] = {"ct-mle": CTMLEConfig}
+if TYPE_CHECKING:
+    Learner = Any  # which agent's settings they are is known only at run time
+else:
+    Learner = CTMLEConfig | SacTacosConfig
+
+LEARNERS: dict[str, type] = {"ct-mle": CTMLEConfig, "sac-tacos": SacTacosConfig}
 """The settings of each agent."""
 
 ENVIRONMENT_NAMES: tuple[str, ...] = get_args(EnvironmentName)
@@ -66,11 +72,13 @@ class TrainConfig:
     step: float = 0.01
     """Longest step of the simulated plant, in seconds."""
     gap: float = 0.125
-    """[Delta] Seconds between two looks of the grid."""
+    """[Delta] Seconds between two looks of the grid (sac-tacos decides by itself when to look)."""
     random_looks: bool = True
     """Take one more look per gap at a uniformly random time."""
     episodes: int = 5
     """[N] Episodes after the initial data."""
+    test_every: int = 1
+    """Episodes from one test to the next. Between tests an agent that can does everything in one compiled loop."""
     seed: int = 0
     """Seed of everything random in the run."""
     stop_at_success: bool = False
@@ -85,54 +93,15 @@ class TrainConfig:
     """File of settings to start from (.toml, .json, or the config.json of an earlier run); those given here win."""
     out: str | None = None
     """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
-    learner: Annotated[CTMLEConfig, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands] = field(
-        default_factory=CTMLEConfig
-    )
+    learner: Annotated[Learner, tyro.conf.arg(name=""), tyro.conf.AvoidSubcommands] = field(default_factory=CTMLEConfig)
     evaluation: Annotated[EvaluationConfig, tyro.conf.arg(name="")] = field(default_factory=EvaluationConfig)
 
-
-def preset(environment: str, name: str, agent: str = "ct-mle") -> TrainConfig:
-    """The defaults of a preset for an environment and an agent.
-
-    `default` is what worked best in our trials (docs/results.md); `paper` takes the paper's tables literally; `quick`
-    shows within a minute that everything runs, and does not always learn.
-    """
-    start = TrainConfig(
-        environment=environment,  # pyright: ignore[reportArgumentType]
-        agent=agent,  # pyright: ignore[reportArgumentType]
-        preset=name,  # pyright: ignore[reportArgumentType]
-        learner=LEARNERS[agent](),
-    )
-    if environment == "linear-quadratic":
-        start = replace(start, horizon=4.0, evaluation=EvaluationConfig(warm_up=1.0))
-    if environment == "acrobot":
-        start = replace(start, episodes=15, learner=replace(start.learner, longest_step=0.0625))
-    if environment == "cartpole-swingup":
-        start = replace(start, episodes=15, learner=replace(start.learner, policy_updates=500))
-    if name == "paper":
-        learner = replace(
-            start.learner,
-            trajectory_seconds=50.0,
-            objective="score-matching",
-            gap_weighted=False,
-            control="hold",
-            covariance="euler",
-            solver="dopri5",
-            dynamics_final_rate=1.0,
-        )
-        return replace(start, observation="trig", learner=learner)
-    if name == "quick":
-        learner = replace(
-            start.learner,
-            ensemble=5,
-            dynamics_hidden=(64, 64),
-            policy_hidden=(64, 64),
-            dynamics_updates=300,
-            policy_updates=150,
-            particles=50,
-        )
-        return replace(start, episodes=2, learner=learner)
-    return start
+    @property
+    def looking(self) -> str:
+        """When this run looks, in words."""
+        if isinstance(self.learner, SacTacosConfig):
+            return f"switch cost {self.learner.switch_cost:g}"
+        return f"gap {self.gap:g} s"
 
 
 def config_from_json(content: dict[str, Any]) -> TrainConfig:

@@ -1,6 +1,22 @@
 """What we saw: trajectories and the growing dataset."""
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
-from ctmle.data.trajectory import Trajectory, simulate, simulate_many
+from ctmle.data.holding import Decision, HeldPath, HoldingPolicy, hold_path, hold_paths
+from ctmle.data.trajectory import Trajectory, every_tick, looked_at, looks_of, simulate, simulate_many
 
-__all__ = ["Dataset", "Trajectory", "Transitions", "sample_transitions", "simulate", "simulate_many"]
+__all__ = [
+    "Dataset",
+    "Decision",
+    "HeldPath",
+    "HoldingPolicy",
+    "Trajectory",
+    "Transitions",
+    "every_tick",
+    "hold_path",
+    "hold_paths",
+    "looked_at",
+    "looks_of",
+    "sample_transitions",
+    "simulate",
+    "simulate_many",
+]

@@ -5,18 +5,21 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
+from ctmle.data.holding import HeldPath, HoldingPolicy, hold_path
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
 from ctmle.envs.sde import sde_step
-from ctmle.schedules.base import Looks
+from ctmle.schedules.base import DecidedLooks, Looks
 
 
 class Trajectory(eqx.Module):
     """Looks at one episode: times, observed states, the controls at those times, and the policy that drove it.
 
-    `random` says that grid looks and random looks alternate (see `Looks`).
+    `random` says that grid looks and random looks alternate (see `Looks`). `rewards`, where they were measured, are
+    the integrals of the reward over each gap, discounted to its start at the `discount_rate` of a `HoldingPolicy`.
     """
 
     times: Float[Array, "*batch looks"]
@@ -24,6 +27,7 @@ class Trajectory(eqx.Module):
     controls: Float[Array, "*batch looks control"]
     policy: Any = None
     random: bool = eqx.field(static=True, default=False)
+    rewards: Float[Array, "*batch gaps"] | None = None
 
     @property
     def looks(self) -> int:
@@ -33,7 +37,7 @@ class Trajectory(eqx.Module):
 def simulate(
     env: Env,
     policy: Any,
-    times: Looks | Float[Array, " looks"],
+    times: Looks | DecidedLooks | Float[Array, " looks"],
     key: PRNGKeyArray,
     *,
     step: float = 0.01,
@@ -46,7 +50,14 @@ def simulate(
     Between consecutive looks the SDE is integrated in equal substeps no longer than `step` seconds, with the control
     recomputed from the current state at every one. A new shape of `times` compiles anew; new values do not. A path
     that leaves the finite numbers stays at its last finite state if it is told to `stop_short`.
+
+    With `DecidedLooks` the policy is a `HoldingPolicy`, which says at each look what to hold until which look.
     """
+    if isinstance(times, DecidedLooks):
+        if not isinstance(policy, HoldingPolicy):
+            raise ValueError("looks that the policy decides on need a HoldingPolicy: give times to look at instead")
+        path = hold_path(env, policy, key, step=step, observation=observation, start=start, stop_short=stop_short)
+        return looked_at(path, policy)
     looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
     return _simulate(env, policy, looks, key, start, step, observation, stop_short)
 
@@ -63,6 +74,45 @@ def simulate_many(
 ) -> Trajectory:
     """`simulate` for a batch of keys in one compiled call; every array gains a leading axis, the policy does not."""
     return _simulate_many(env, policy, times, keys, step, observation, stop_short)
+
+
+def looks_of(path: HeldPath) -> tuple[Trajectory, Int[Array, ""]]:
+    """What was looked at in one episode: every decision, and the end. And how many looks that was.
+
+    The end is repeated up to the number of points, so that shapes are the same for any number of looks.
+    """
+    points = path.times.shape[0]
+    looked = jnp.append(path.decided, True)
+    count = jnp.sum(looked).astype(jnp.int32)
+    order = jnp.where(jnp.arange(points) < count, jnp.argsort(~looked, stable=True), points - 1)
+    looks = Trajectory(
+        times=path.times[order],
+        states=path.states[order],
+        controls=path.point_controls[order],
+        rewards=path.discounted[order[1:] - 1],
+    )
+    return looks, count
+
+
+def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory:
+    """The same without what is repeated."""
+    looks, count = eqx.filter_jit(looks_of)(path)
+
+    def first(column: Array, rows: int) -> Array:
+        return jnp.asarray(np.asarray(column)[:rows])  # by NumPy, which compiles nothing for a new number of looks
+
+    return Trajectory(
+        times=first(looks.times, int(count)),
+        states=first(looks.states, int(count)),
+        controls=first(looks.controls, int(count)),
+        policy=policy,
+        rewards=None if looks.rewards is None else first(looks.rewards, int(count) - 1),
+    )
+
+
+def every_tick(path: HeldPath) -> Trajectory:
+    """An episode, or a batch of them, as if every tick had been looked at: for tests and pictures."""
+    return Trajectory(path.times, path.states, path.point_controls)
 
 
 @eqx.filter_jit

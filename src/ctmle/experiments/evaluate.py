@@ -10,7 +10,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.config import EvaluationConfig
 from ctmle.data.finite import check_rewards, simulate_safely
-from ctmle.data.trajectory import Trajectory, simulate_many
+from ctmle.data.holding import HoldingPolicy, hold_paths
+from ctmle.data.trajectory import Trajectory, every_tick, simulate_many
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.observation import ObservationKind
 from ctmle.planning.policy import Feedback
@@ -51,19 +52,24 @@ def evaluate(
     step: float = 0.01,
     observation: ObservationKind = "angles",
 ) -> Score:
-    """Run `policy` on N_test trajectories of T seconds from the start and average the reward after the warm-up."""
+    """Run `policy` on N_test trajectories of T seconds from the start and average the reward after the warm-up.
+
+    The reward is taken every `test_gap` seconds, or at every tick of a policy that holds its controls.
+    """
     spec = env.spec_for(observation)
     looks = Equidistant(config.test_gap, random_looks=False).looks(key, env.horizon)
     keys = jax.random.split(key, config.test_trajectories)
 
     def simulation(step: float, stop_short: bool) -> Trajectory:
+        if isinstance(policy, HoldingPolicy):
+            return every_tick(hold_paths(env, policy, keys, step=step, observation=observation, stop_short=stop_short))
         return simulate_many(env, policy, looks, keys, step=step, observation=observation, stop_short=stop_short)
 
     tests = simulate_safely(env, spec.observation, simulation, step, "a test trajectory")
     states = np.asarray(tests.states, dtype=np.float64)
     rewards = np.asarray(spec.reward(tests.states, tests.controls), dtype=np.float64)
     check_rewards(env, states, rewards, "in a test trajectory")
-    return Score(rewards[:, np.asarray(looks.times) >= config.warm_up].mean(axis=1), config.success)
+    return Score(rewards[:, np.asarray(tests.times)[0] >= config.warm_up].mean(axis=1), config.success)
 
 
 def imagined_score(

@@ -1,9 +1,10 @@
 """One run: the outer loop of alg:imp-friendly with its files, tests and progress around it."""
 
 import dataclasses
+import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.base import Agent, ModelBased, Standing
+from ctmle.agents.base import Agent, ModelBased, Practising, Standing
 from ctmle.agents.registry import build_agent
 from ctmle.checks import check_config
 from ctmle.config import TrainConfig
@@ -24,7 +25,7 @@ from ctmle.envs.check import check_env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
 from ctmle.experiments.interrupt import Interrupt, Interrupted
-from ctmle.schedules.base import Looks, Schedule
+from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 from ctmle.schedules.grid import Equidistant
 from ctmle.storage.files import only_writer
 from ctmle.storage.run_folder import Checkpoint, RunFolder
@@ -119,26 +120,52 @@ class Run:
 
         Yields before every chunk of updates, before every test and after it.
         """
-        agent = self.agent
-        while (standing := agent.standing(state)).episode <= self.config.episodes:
+        agent, c = self.agent, self.config
+        while (standing := agent.standing(state)).episode <= c.episodes:
             seconds: dict[str, float] = defaultdict(float)
-            while not agent.ready(state):
+            if standing.episode > 0 and c.test_every > 1 and isinstance(agent, Practising):
                 yield Moment(state, _progress(standing))
-                started = time.perf_counter()
-                state = jax.block_until_ready(agent.advance(state, self.schedule))
-                seconds[f"{standing.phase}_seconds"] += time.perf_counter() - started
-                standing = agent.standing(state)
+                state, standing = self._practise(agent, state, standing, seconds)
+            else:
+                state, standing = yield from self._episode(state, standing, seconds)
             episode = standing.episode
-            while agent.standing(state).episode == episode:
-                state, policy, looks = agent.propose(state, self.schedule)
-                state = agent.observe(state, self.act(state, policy, looks))
-            if episode > 0:
+            if episode > 0 and (episode % c.test_every == 0 or episode == c.episodes):
                 standing = dataclasses.replace(standing, phase="test", looks=agent.standing(state).looks)
                 yield Moment(state, _progress(standing), resumable=False)
                 record = self._record(state, standing, seconds)
                 yield Moment(state, _progress(standing), record)
-                if self.config.stop_at_success and record["success"]:
+                if c.stop_at_success and record["success"]:
                     return
+
+    def _episode(
+        self, state: Any, standing: Standing, seconds: dict[str, float]
+    ) -> Generator["Moment", None, tuple[Any, Standing]]:
+        """One episode, with a moment before every chunk of updates. Gives back where the agent stood when it acted."""
+        agent = self.agent
+        while not agent.ready(state):
+            yield Moment(state, _progress(standing))
+            started = time.perf_counter()
+            state = jax.block_until_ready(agent.advance(state, self.schedule))
+            seconds[f"{standing.phase}_seconds"] += time.perf_counter() - started
+            standing = agent.standing(state)
+        while agent.standing(state).episode == standing.episode:
+            state, policy, looks = agent.propose(state, self.schedule)
+            state = agent.observe(state, self.act(state, policy, looks))
+        return state, standing
+
+    def _practise(
+        self, agent: Practising, state: Any, standing: Standing, seconds: dict[str, float]
+    ) -> tuple[Any, Standing]:
+        """Every episode up to the next test, in one compiled loop."""
+        c, started = self.config, time.perf_counter()
+        last = min(c.episodes, c.test_every * math.ceil(standing.episode / c.test_every))
+        count = (last - standing.episode + 1) * c.learner.trajectories_per_episode
+        numbers = range(standing.trajectories, standing.trajectories + count)
+        keys = jnp.stack([self.stream(Stream.PLANT, number) for number in numbers])
+        state = agent.practise(state, self.env, keys, step=c.step, observation=c.observation)
+        standing = dataclasses.replace(agent.standing(jax.block_until_ready(state)), episode=last)
+        seconds["updates_seconds"] += time.perf_counter() - started
+        return state, standing
 
     def episodes(self, state: Any) -> Iterator[tuple[Any, Record]]:
         """The ends of episodes alone, for whoever needs no files."""
@@ -175,7 +202,7 @@ class Run:
         folder.save_checkpoint(
             state,
             records,
-            finished=len(records) >= c.episodes or stopped,
+            finished=stopped or (bool(records) and records[-1]["episode"] >= c.episodes),
             keep=c.checkpoints_kept,
         )
 
@@ -192,7 +219,7 @@ class Run:
         like = jax.tree_util.tree_map_with_path(as_saved, self.init(), is_leaf=lambda node: isinstance(node, Dataset))
         return fill(checkpoint.path, checkpoint.arrays, like)
 
-    def act(self, state: Any, policy: Any, looks: Looks) -> Trajectory:
+    def act(self, state: Any, policy: Any, looks: Looks | DecidedLooks) -> Trajectory:
         """Run a policy on the simulated plant and look at it."""
         c, standing = self.config, self.agent.standing(state)
         key = self.stream(Stream.PLANT, standing.trajectories)
@@ -208,14 +235,16 @@ class Run:
     def _record(self, state: Any, standing: Standing, seconds: dict[str, float]) -> Record:
         started, episode = time.perf_counter(), standing.episode
         score = self.score(self.agent.policy(state), episode)
+        last = self.agent.history(state)[-1].trajectory
         return {
             "episode": episode,
             "score": score.mean,
             "score_se": score.standard_error,
             "success": score.success,
             "success_share": score.success_share,
-            "episode_score": self.episode_score(self.agent.history(state)[-1].trajectory),
+            "episode_score": self.episode_score(last),
             "looks": standing.looks,
+            "mean_gap": float(last.times[-1] - last.times[0]) / (last.looks - 1),
             **standing.metrics,
             **(self._beliefs(self.agent, state, episode) if isinstance(self.agent, ModelBased) else {}),
             **seconds,

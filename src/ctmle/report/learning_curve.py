@@ -29,7 +29,7 @@ def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str,
     axes.set_ylabel(f"mean reward after {config.evaluation.warm_up:g} s")
     axes.set_ylim(min(-0.1, *(r["score"] for r in records)), 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{config.agent} on {config.environment}, sigma = {config.sigma:g}, gap = {config.gap:g} s")
+    axes.set_title(f"{config.agent} on {config.environment}, sigma {config.sigma:g}, {config.looking}")
     axes.legend(loc="lower right", fontsize="small")
     picture = BytesIO()
     figure.savefig(picture, dpi=150, format="png")

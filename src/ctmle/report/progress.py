@@ -75,10 +75,11 @@ class Progress:
 
     def _seconds_left(self, record: Record) -> float | None:
         """From the mean of finished episodes, once there is one; the first one also pays for compilation."""
-        finished = [sum(v for k, v in r.items() if k.endswith("seconds")) for r in self.records]
-        if not finished:
+        if not self.records:
             return None
-        mean = sum(finished[1:]) / len(finished[1:]) if len(finished) > 1 else finished[0]
+        finished = [sum(v for k, v in r.items() if k.endswith("seconds")) for r in self.records]
+        first, last = self.records[0]["episode"], self.records[-1]["episode"]
+        mean = sum(finished[1:]) / (last - first) if last > first else finished[0] / first
         spent = time.perf_counter() - self.episode_started
         return max(0.0, (self.config.episodes - record["episode"] + 1) * mean - spent)
 

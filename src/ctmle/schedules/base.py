@@ -17,6 +17,10 @@ class Looks(eqx.Module):
         return self.times.shape[0]
 
 
+class DecidedLooks(eqx.Module):
+    """No times in advance: at each look the policy decides when the next one is."""
+
+
 class Schedule(eqx.Module):
     """Decides when to look. `looks` is a pure function of the key and the horizon."""
 

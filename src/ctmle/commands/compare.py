@@ -1,0 +1,32 @@
+"""`ctmle compare`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from ctmle.commands.dispatch import run
+from ctmle.config import CompareCommand
+from ctmle.report.compare import compare
+
+
+@run.register
+def _compare(command: CompareCommand) -> None:
+    if not command.runs:
+        raise ValueError("give the run folders to compare, as `ctmle train` made them")
+    if not command.out.endswith(".png"):
+        raise ValueError(f"--out must end in .png, not {command.out!r}")
+    panels = compare(command.runs)
+    from ctmle.report.comparison import comparison_table, plot_comparison
+
+    out = Path(command.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    plot_comparison(out, panels)
+    if command.json:
+        print(json.dumps([asdict(panel) for panel in panels]))
+    else:
+        console = Console()
+        for panel in panels:
+            console.print(comparison_table(panel))
+        console.print(f"picture: {out}", highlight=False)
