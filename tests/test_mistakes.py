@@ -9,24 +9,24 @@ import pytest
 
 from ctmle.checks import COUNTS_FROM_ZERO, NUMBERS_FROM_ZERO, POSITIVE_NUMBERS, SHARES, option
 from ctmle.cli import main
-from ctmle.config import CTMLEConfig, EvaluationConfig, TrainConfig
+from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
 
 TEXTS = {"out", "config"}
 
 
-def settings() -> dict[str, Any]:
-    """Every setting of a training run with its type."""
+def settings(*kinds: type) -> dict[str, Any]:
+    """Every setting with its type."""
     hints = {}
-    for kind in (TrainConfig, CTMLEConfig, EvaluationConfig):
+    for kind in kinds:
         known = get_type_hints(kind)
         hints |= {field.name: known[field.name] for field in fields(kind)}
     return {name: hint for name, hint in hints.items() if name not in ("learner", "evaluation", "environment")}
 
 
-def bad_arguments() -> list[list[str]]:
+def bad_arguments(agent: str, *kinds: type) -> list[list[str]]:
     """For every setting, values that it cannot have."""
     lines = []
-    for name, hint in settings().items():
+    for name, hint in settings(*kinds).items():
         flag, values = option(name), []
         if get_origin(hint) is Literal:
             values = ["nonsense", "", "None"]
@@ -39,13 +39,13 @@ def bad_arguments() -> list[list[str]]:
             )
             values += ["1.5"] if name in SHARES else []
         elif hint is bool:
-            lines += [["train", "pendulum", f"{flag}=perhaps"], ["train", "pendulum", flag, "yes"]]
+            lines += [[f"{flag}=perhaps"], [flag, "yes"]]
         elif hint == tuple[int, ...]:
             values = ["0", "-3", "wide", "2.5", "999999999"]
-        lines += [["train", "pendulum", flag, value] for value in values]
+        lines += [[flag, value] for value in values]
         if hint is not bool and hint != tuple[int, ...]:
-            lines.append(["train", "pendulum", flag])  # and then nothing
-    return lines
+            lines.append([flag])  # and then nothing
+    return [["train", "pendulum", "--agent", agent, *line] for line in lines]
 
 
 WHOLE_LINES = """
@@ -66,6 +66,9 @@ evaluate nowhere --which worst|evaluate nowhere --trajectories many|oracle|oracl
 oracle pendulum --episodes 0|oracle pendulum --policy-updates 0|oracle pendulum --trajectories 0
 oracle pendulum --unit 0
 oracle pendulum --seed -1|oracle pendulum --seed 1.5|envs pendulum|envs --all|evaluate /dev/null|resume /
+train pendulum --agent sac-tacos --min-hold 40|train pendulum --agent sac-tacos --tick 11
+train pendulum --agent sac-tacos --ensemble 5|train pendulum --preset convergence|train pendulum --test-every 6
+compare|compare nowhere|compare nowhere --out x.pdf|compare --runs nowhere
 train pendulum --out /dev/null|train pendulum --out /proc/nowhere/run
 """
 LINES: list[list[str]] = [list(part.split()) for line in WHOLE_LINES.strip().splitlines() for part in line.split("|")]
@@ -101,7 +104,7 @@ def bad_files() -> dict[str, bytes]:
         "learner.toml": b"learner = 3\n",
         "settings.yaml": b"sigma: 1\n",
     }
-    for name, hint in settings().items():
+    for name, hint in settings(TrainConfig, CTMLEConfig, EvaluationConfig).items():
         if name in TEXTS:
             continue
         wrong = {"object": {"a": 1}, "list": [[]], "text": "three"}
@@ -127,7 +130,8 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_bad_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.chdir(tmp_path)
-    lines = bad_arguments() + LINES
+    lines = bad_arguments("ct-mle", TrainConfig, CTMLEConfig, EvaluationConfig) + LINES
+    lines += bad_arguments("sac-tacos", SacTacosConfig)
     for line in lines:
         refusal(line, capsys)
         assert list(tmp_path.iterdir()) == [], line

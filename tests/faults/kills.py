@@ -19,11 +19,19 @@ from pathlib import Path
 
 VICTIM = Path(__file__).parent / "victim.py"
 NEVER = "0"
-TINY = shlex.split(
-    "--horizon 4 --gap 0.25 --step 0.05 --episodes 4 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
-    " --policy-hidden 16 16 --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 8 --policy-updates 8"
-    " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 2 --test-trajectories 3 --checkpoint-every 1"
-)
+SHARED = "--horizon 4 --step 0.05 --episodes 4 --initial-trajectories 2 --test-trajectories 3 --checkpoint-every 1"
+TINY = {
+    "ct-mle": shlex.split(
+        f"{SHARED} --gap 0.25 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16 --dynamics-batch 3"
+        " --dynamics-length 3 --dynamics-updates 8 --policy-updates 8 --particles 8 --critic-steps 2 --critic-batch 16"
+        " --chunk 2"
+    ),
+    "sac-tacos": shlex.split(
+        f"{SHARED} --agent sac-tacos --hidden 16 16 --batch 16 --tick 0.25 --max-hold 4 --replay-capacity 200"
+        " --updates-per-decision 1 --chunk 4"
+    ),
+}
+"""Every agent, with settings small enough to be killed a hundred times."""
 
 
 def process(arguments: list[str], folder: Path, fatal_write: str) -> subprocess.Popen[bytes]:
@@ -43,10 +51,10 @@ def outcome(run: Path) -> dict[str, object]:
     return {"metrics": metrics, **{path.name: path.read_bytes() for path in sorted(run.glob("*.safetensors"))}}
 
 
-def torment(folder: Path, kills: int, seed: int) -> dict[str, int]:
+def torment(folder: Path, agent: str, kills: int, seed: int) -> dict[str, int]:
     """Runs with `kills` kills in all, each compared with the undisturbed one. Returns the tally."""
     chance = random.Random(seed)
-    train = ["train", "pendulum", *TINY, "--out"]
+    train = ["train", "pendulum", *TINY[agent], "--out"]
     process([*train, "calm"], folder, NEVER).wait()  # compiles; the second one shows how long a run takes
     started = time.monotonic()
     if process([*train, "calm2"], folder, NEVER).wait() != 0:
@@ -83,10 +91,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        tally = torment(Path(folder), arguments.kills, arguments.seed)
-    print(", ".join(f"{name}: {value}" for name, value in tally.items()))
-    sys.exit(tally["losses"] > 0)
+    losses = 0
+    for agent in TINY:
+        with tempfile.TemporaryDirectory() as folder:
+            tally = torment(Path(folder), agent, -(-arguments.kills // len(TINY)), arguments.seed)
+        print(f"{agent}: " + ", ".join(f"{name}: {value}" for name, value in tally.items()), flush=True)
+        losses += tally["losses"]
+    sys.exit(losses > 0)
 
 
 if __name__ == "__main__":
