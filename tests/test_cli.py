@@ -91,7 +91,7 @@ def test_help_teaches_and_loads_no_jax(command, tmp_path):
         ("train pendulum --dynamics-rate 0", "--dynamics-rate must be a positive number"),
         ("train pendulum --bang-bang", "has no setting 'bang_bang'"),
         ("evaluate nowhere", "not a run folder"),
-        ("oracle pendulum --episodes 0", "--episodes must be at least 1"),
+        ("oracle pendulum --episodes 0", "--episodes must be a whole number of at least 1"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(arguments, message, tmp_path):

@@ -1,11 +1,11 @@
-"""`ctmle compare` on tiny real runs of two agents."""
+"""`ctmle compare` on tiny real runs, and on folders with their records and other settings."""
 
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny import TACOS, run_config
+from tiny import LEARNER, TACOS, run_config
 
 from ctmle.cli import main
 from ctmle.experiments import Run
@@ -15,15 +15,16 @@ from ctmle.storage import RunFolder
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Folders by name: two seeds of SAC-TaCoS and one of CT-MLE as they ran, and the first with other settings."""
+    """Folders by name: two seeds of SAC-TaCoS as they ran, and the first's records under other settings."""
     folder = tmp_path_factory.mktemp("runs")
     tacos = {"agent": "sac-tacos", "learner": TACOS}
     paths = {}
-    for name, changes in {"tacos-0": tacos, "tacos-1": tacos | {"seed": 1, "episodes": 3}, "ct-mle-0": {}}.items():
+    for name, changes in {"tacos-0": tacos, "tacos-1": tacos | {"seed": 1, "episodes": 3}}.items():
         config = run_config(out=str(folder / name), **changes)
         Run(config).train(RunFolder.create(config))
         paths[name] = str(folder / name)
     others = {
+        "ct-mle-0": {"agent": "ct-mle", "learner": LEARNER},
         "calm": {"sigma": 0.0},
         "dear": {"learner": replace(TACOS, switch_cost=0.5)},
         "long": {"horizon": 5.0},

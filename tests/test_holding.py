@@ -153,3 +153,15 @@ def test_simulate_lets_the_policy_decide_when_to_look():
 def test_a_tick_longer_than_the_horizon_is_refused():
     with pytest.raises(ValueError, match="tick must be a positive number of seconds, at most the horizon 2 s"):
         hold_path(ENV, Script(controls=jnp.zeros((1, 1)), holds=jnp.ones(1), tick=3.0), jax.random.key(0))
+
+
+def test_looks_that_the_policy_decides_on_need_a_policy_that_does():
+    with pytest.raises(ValueError, match="need a HoldingPolicy: give times to look at instead"):
+        simulate(ENV, lambda t, y: jnp.zeros(1), DecidedLooks(), jax.random.key(0))
+
+
+def test_a_path_that_runs_away_can_be_stopped_short():
+    start = jnp.asarray([0.0, jnp.finfo(jnp.float32).max])
+    for stop_short in (False, True):
+        path = hold_path(ENV, script([1] * TICKS), jax.random.key(0), step=STEP, start=start, stop_short=stop_short)
+        assert bool(jnp.all(jnp.isfinite(path.states))) == stop_short

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
+from ctmle.agents.sac_tacos.history import History
 from ctmle.agents.sac_tacos.losses import actor_loss, cautious, critic_loss, soft_target, temperature_loss
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
 from ctmle.agents.sac_tacos.networks import init_actor, init_critics, squashed_log_prob
@@ -136,6 +137,22 @@ def test_ring_buffer_keeps_the_newest_in_any_order_of_real_rows(capacity, batche
         drawn = replay.sample(jax.random.key(seed), 20)
         assert set(np.asarray(drawn.reward).tolist()) <= set(newest)
         np.testing.assert_array_equal(drawn.seen[:, 0], drawn.reward)
+
+
+def test_history_keeps_the_newest_trajectories_with_their_policies():
+    history = History.empty(2, 4, 1, 1, {"weight": jnp.zeros(3)})
+    for number in range(3):
+        looks = numbered_looks(number)
+        history = history.add(jnp.asarray(number), looks, jnp.asarray(2 + number), {"weight": jnp.full(3, number)})
+    for number in (1, 2):
+        trajectory, policy = history.trajectory(number)
+        assert trajectory.looks == 2 + number
+        np.testing.assert_array_equal(trajectory.states, numbered_looks(number).states[: 2 + number])
+        np.testing.assert_array_equal(policy["weight"], number)
+
+
+def numbered_looks(number: int) -> Trajectory:
+    return Trajectory(jnp.arange(4.0), jnp.full((4, 1), 10.0 * number) + jnp.arange(4.0)[:, None], jnp.zeros((4, 1)))
 
 
 @given(

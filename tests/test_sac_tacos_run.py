@@ -73,12 +73,6 @@ def test_scores_come_back_to_the_last_digit(tmp_path):
     assert run.output(state, "best")[1] == 1 + int(np.argmax([r["episode_score"] for r in records]))
 
 
-def test_only_the_newest_policies_are_kept():
-    run = Run(run_config(agent="sac-tacos", learner=replace(TACOS, policies_kept=2), episodes=3))
-    (*_, (state, _)) = run.episodes(run.init())
-    assert [past.episode for past in run.agent.history(state)] == [2, 3]
-
-
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
