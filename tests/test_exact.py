@@ -36,7 +36,8 @@ def test_likelihoods_are_sums_of_normal_log_densities_over_the_right_pairs(chain
     agent = agent_on(models, 10.0, chained)
     times, states = np.array([0, 0.3, 1.0, 1.9, 2.0]), np.array([0, 0.1, -0.2, 0.4, 0.3])
     looks = Looks(jnp.asarray(times), random=True)
-    state = agent.observe(agent.init(jax.random.key(0)), jnp.asarray(1), looks, jnp.asarray(states)[:, None])
+    observe = jax.jit(lambda states: agent.observe(agent.init(jax.random.key(0)), jnp.asarray(1), looks, states))
+    state = observe(states[:, None])
 
     def log_density(theta, i, j):
         gap = times[j] - times[i]
@@ -75,7 +76,7 @@ def test_choice_is_the_brute_force_argmax_over_both_sets():
 def test_ties_between_policies_are_broken_evenly():
     models = hidden_arm(0.3, 0.2)
     agent, schedule = agent_on(models, 10.0), Equidistant(1.0)
-    first = jax.vmap(lambda key: agent.propose(agent.init(key), schedule)[1].policy)(seeds(2000))
+    first = jax.jit(jax.vmap(lambda key: agent.propose(agent.init(key), schedule)[1].policy))(seeds(2000))
     shares = np.bincount(np.asarray(first), minlength=4) / 2000
     np.testing.assert_allclose(shares, 0.25, atol=0.05)
 

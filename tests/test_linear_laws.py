@@ -18,7 +18,6 @@ from ctmle.theory import (
     hidden_arm,
     matrix_law,
     rotation,
-    speed,
 )
 from ctmle.theory.lattice import lattice
 from ctmle.theory.reward import total_variances, values
@@ -39,7 +38,7 @@ def scipy_law(a, b, g, gap):
 
 
 @pytest.mark.usefixtures("x64")
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.lists(entries, min_size=10, max_size=10), st.floats(0.01, 3))
 def test_matrix_law_is_the_matrix_exponential_and_the_covariance_integral(numbers, gap):
     a, b, g = np.reshape(numbers[:4], (2, 2)), np.array(numbers[4:6]), np.reshape(numbers[6:], (2, 2))
@@ -81,7 +80,7 @@ def test_value_is_the_time_integral_of_a_gaussian_expectation():
         spread = 0.4**2 + covariance[0, 0]
         return 0.4 / np.sqrt(spread) * np.exp(-((shift[0] - 0.5) ** 2) / (2 * spread)) / 2
 
-    expected = fixed_quad(np.vectorize(mean_reward), 0, 2, n=24)[0]
+    expected = fixed_quad(np.vectorize(mean_reward), 0, 2, n=12)[0]
     np.testing.assert_allclose(values(laws, reward, jnp.zeros(2))[0], expected, rtol=1e-7)
 
 
@@ -89,7 +88,7 @@ def test_value_is_the_time_integral_of_a_gaussian_expectation():
 def test_total_variance_and_value_agree_with_simulation(make):
     models = make()
     policy = models.policies - 1
-    returns = class_returns(models, policy, samples=3000, step=0.02)
+    returns = class_returns(models, policy, samples=2000, step=0.04)
     assert np.all((returns >= 0) & (returns <= 1))
     seen, exact = estimate_variance(returns), float(models.variances[policy])
     wide = (seen.high / seen.low) ** 0.5  # the interval once more on each side: about four standard errors
@@ -124,10 +123,3 @@ def test_lattice_is_the_exponential_of_its_generator_and_close_to_the_diffusion(
     mean, variance = points[here] * np.exp(-gap), noise**2 * (1 - np.exp(-2 * gap)) / 2
     normal = np.exp(-((points - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
     np.testing.assert_allclose(mine / h, normal, atol=5e-3)
-
-
-@pytest.mark.usefixtures("x64")
-def test_speeds_share_their_stationary_law():
-    models = speed(0.3)
-    law = models.laws.transition(jnp.full(models.laws.push.shape[:-1], 50.0))
-    np.testing.assert_allclose(np.asarray(law.covariance).ravel(), 0.09, rtol=1e-6)
