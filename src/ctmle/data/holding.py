@@ -97,7 +97,7 @@ def hold_path(
 
         u, left = jax.lax.cond(decided, look, lambda: (held, left))
         gained, discount = jnp.where(decided, 0.0, gained), jnp.where(decided, 1.0, discount)
-        x, gain, discounted = _integrate(env, x, u, dt, policy.discount_rate, substeps, tick_key, stop_short)
+        x, gain, discounted = integrate(env, x, u, dt, policy.discount_rate, substeps, tick_key, stop_short)
         gained = gained + discount * discounted
         discount = discount * jnp.exp(-policy.discount_rate * dt)
         return (x, u, left - 1, gained, discount), (x, u, decided, gain, gained)
@@ -136,8 +136,15 @@ def tick_times(tick: float, horizon: float) -> np.ndarray:
     return np.append(tick * np.arange(count), horizon)
 
 
-def _integrate(
-    env: Env, x: Array, u: Array, dt: Array, discount_rate: float, substeps: int, key: PRNGKeyArray, stop_short: bool
+def integrate(
+    env: Env,
+    x: Array,
+    u: Array,
+    dt: Array,
+    discount_rate: float,
+    substeps: int,
+    key: PRNGKeyArray,
+    stop_short: bool = False,
 ) -> tuple[Array, Array, Array]:
     """The state after `dt` under a constant control, and the integral of the reward, plain and discounted."""
     h = dt / substeps
