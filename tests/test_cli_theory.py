@@ -12,7 +12,6 @@ from ctmle.cli import main
 def ctmle(tmp_path, monkeypatch, capsys):
     """Runs a command line in an empty folder; gives exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(line):

@@ -110,7 +110,6 @@ def exit_code(*arguments: str) -> object:
 @pytest.fixture
 def workplace(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     tmp_path.chmod(0o777)
     return tmp_path
 
