@@ -132,14 +132,13 @@ def test_a_simulation_that_overflows_at_any_step_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "rate", "quantity", "phase"),
-    [("dynamics_rate", 1e30, "dynamics_loss", "dynamics"), ("dynamics_rate", 1e38, "a parameter", "dynamics"),
+    [("dynamics_rate", 1e30, "dynamics_loss", "dynamics"),
      ("policy_rate", 1e38, "rollout_reach", "policy"), ("critic_rate", 1e38, "critic_loss", "policy")],
 )  # fmt: skip
 def test_a_rate_that_is_far_too_large_is_named_and_the_checkpoint_is_from_before(
     setting, rate, quantity, phase, tmp_path
 ):
-    chunk = 1 if quantity == "a parameter" else 2  # the next update of a chunk would see it first
-    learner = replace(LEARNER, chunk=chunk, **{setting: rate})
+    learner = replace(LEARNER, chunk=2, **{setting: rate})
     run, folder = run_on(Pendulum(horizon=4.0), tmp_path, learner=learner, checkpoint_every=1)
     with pytest.raises(NotFinite, match=rf"{quantity} .* in the {phase} phase of episode 1, update \d+.*: went back"):
         run.train(folder)
@@ -223,3 +222,12 @@ def test_a_loop_stops_at_the_first_number_that_is_not_one():
     spoilt = loop(update, jnp.zeros(()), ("a", "b"), zero, zero + 9, 2)
     assert (int(spoilt.culprit), int(spoilt.step)) == (1, 5)
     np.testing.assert_array_equal(spoilt.evidence, [1.0, 1.0])
+
+
+def test_what_the_last_update_of_a_loop_writes_is_looked_at_too():
+    def update(state, step):
+        return jnp.where(step == 4, jnp.inf, state + 1), {"a": jnp.ones(())}, jnp.zeros(2)
+
+    zero = jnp.asarray(0, jnp.int32)
+    assert int(loop(update, jnp.zeros(()), ("a",), zero, zero + 4, 2).culprit) == NO_CULPRIT
+    assert int(loop(update, jnp.zeros(()), ("a",), zero, zero + 5, 2).culprit) == 1  # past the last metric

@@ -19,7 +19,7 @@ from pathlib import Path
 
 VICTIM = Path(__file__).parent / "victim.py"
 NEVER = "0"
-SHARED = "--horizon 4 --step 0.05 --episodes 4 --initial-trajectories 2 --test-trajectories 3 --checkpoint-every 1"
+SHARED = "--horizon 4 --step 0.05 --episodes 2 --initial-trajectories 2 --test-trajectories 3 --checkpoint-every 1"
 TINY = {
     "ct-mle": shlex.split(
         f"{SHARED} --gap 0.25 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16 --dynamics-batch 3"
