@@ -29,7 +29,7 @@ def ctmle(*arguments: str, folder: Path, **environment: str) -> subprocess.Compl
 
 
 def test_train_then_evaluate(tmp_path):
-    result = ctmle("train", "pendulum", *TINY, "--out", "run", folder=tmp_path)
+    result = ctmle("train", "pendulum", *TINY, "--threads", "1", "--out", "run", folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "episode 2/2: policy" in result.stdout
     assert "ctmle evaluate run" in result.stdout
