@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -216,8 +217,12 @@ class Run:
                 return node
             return node.room(*times.shape, random=self.config.random_looks)
 
-        like = jax.tree_util.tree_map_with_path(as_saved, self.init(), is_leaf=lambda node: isinstance(node, Dataset))
-        return fill(checkpoint.path, checkpoint.arrays, like)
+        def like() -> Any:
+            return jax.tree_util.tree_map_with_path(
+                as_saved, self.init(), is_leaf=lambda node: isinstance(node, Dataset)
+            )
+
+        return fill(checkpoint.path, checkpoint.arrays, eqx.filter_eval_shape(like))
 
     def act(self, state: Any, policy: Any, looks: Looks | DecidedLooks) -> Trajectory:
         """Run a policy on the simulated plant and look at it."""

@@ -55,8 +55,9 @@ def read_tensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
 
 
 def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
-    """`like` with its arrays replaced by those of the same names. `path` is named if they do not fit."""
-    wanted = {name: _to_numpy(leaf) for name, leaf in _named_arrays(like)}
+    """`like` with its arrays, or shapes of arrays, replaced by those of the same names. `path` is named if they do
+    not fit."""
+    wanted = {name: _stored_as(leaf) for name, leaf in _named_arrays(like)}
     if arrays.keys() != wanted.keys():
         odd = sorted(arrays.keys() ^ wanted.keys())[0]
         where = "lacks" if odd in wanted else "has an unexpected"
@@ -70,7 +71,7 @@ def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
             )
 
     def replace(place: Any, leaf: Any) -> Any:
-        return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if eqx.is_array(leaf) else leaf
+        return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if _has_shape(leaf) else leaf
 
     return jax.tree_util.tree_map_with_path(replace, like)
 
@@ -80,18 +81,29 @@ def _checksum(described: dict[str, Any], arrays: Arrays) -> str:
     return digest([described, layout], *(arrays[name].tobytes() for name in sorted(arrays)))
 
 
+def _has_shape(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
 def _named_arrays(tree: Any) -> list[tuple[str, Any]]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return [(jax.tree_util.keystr(place), leaf) for place, leaf in leaves if eqx.is_array(leaf)]
+    return [(jax.tree_util.keystr(place), leaf) for place, leaf in leaves if _has_shape(leaf)]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _stored_as(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Type and shape of a leaf in a file; of a random key, those of its bits."""
+    if _is_key(leaf):
+        return jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
 
 def _to_numpy(leaf: Any) -> np.ndarray:
-    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf, order="C")
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
 
 
 def _from_numpy(array: np.ndarray, like: Any) -> Any:
-    if isinstance(like, jax.Array) and jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(jnp.asarray(array))
-    return jnp.asarray(array)
+    return jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(like) else jnp.asarray(array)
