@@ -11,12 +11,13 @@ POSITIVE_NUMBERS = {
     "unit", "horizon", "step", "gap", "trajectory_seconds", "diffusion_floor", "dynamics_rate", "diffusion_rate",
     "longest_step", "eta_base", "optimism_ratio", "policy_horizon", "policy_step", "discount_time", "policy_rate",
     "critic_rate", "gradient_clip", "test_gap", "tick", "updates_per_decision", "actor_rate", "temperature_rate",
-    "initial_temperature", "reward_scale",
+    "initial_temperature", "reward_scale", "matching_rate", "noise_level", "noise_floor", "noise_rate", "test_seconds",
 }  # fmt: skip
 NUMBERS_FROM_ZERO = {"sigma", "weight_decay", "warm_up", "switch_cost"}
-SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_starts", "target_rate", "pessimism"}
+SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_starts", "target_rate", "pessimism",
+          "exploring_strength"}  # fmt: skip
 BETWEEN_ZERO_AND_ONE = {"gamma"}
-COUNTS_FROM_ZERO = {"seed", "projections"}
+COUNTS_FROM_ZERO = {"seed", "projections", "exploring_trajectories", "matching_updates"}
 """Whole numbers that may be 0; all others are at least 1."""
 
 LARGEST_COUNT = 2**32 - 1

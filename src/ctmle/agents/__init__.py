@@ -1,17 +1,20 @@
 """The named algorithms, as compositions of the parts."""
 
 from ctmle.agents.base import Agent, ModelBased, Past, Practising, Standing
-from ctmle.agents.ct_mle import CTMLE, CTMLEState, Phase
+from ctmle.agents.ct_mle import CTMLE
 from ctmle.agents.exact import ExactCTMLE
+from ctmle.agents.model_based import ModelBasedAgent
+from ctmle.agents.phases import ModelBasedState, Phase
 from ctmle.agents.registry import build_agent
 from ctmle.agents.sac_tacos import SacTacos, SacTacosState, TacosPolicy
 
 __all__ = [
     "CTMLE",
     "Agent",
-    "CTMLEState",
     "ExactCTMLE",
     "ModelBased",
+    "ModelBasedAgent",
+    "ModelBasedState",
     "Past",
     "Phase",
     "Practising",

@@ -1,5 +1,6 @@
 """The transition law p(. | u, y, gap) of a believed SDE, as a Gaussian."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -39,8 +40,7 @@ class TransitionLaw(eqx.Module):
         def drift(t: Times, y: Points) -> Points:
             return dynamics.drift(y, control(t, y))
 
-        solve = _rk4_path if self.solver == "rk4" else _dopri5_path
-        path = solve(drift, t, y, gap, self.segments)
+        path = mean_path(drift, t, y, gap, self.segments, self.solver)
         lasting = jnp.maximum(gap, SHORTEST_GAP)
         if self.covariance == "euler":
             scale = dynamics.diffusion(y, control(t, y)) * jnp.sqrt(lasting)[..., None]
@@ -55,6 +55,18 @@ class TransitionLaw(eqx.Module):
         nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
         covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
         return Gaussian(path[-1], cholesky(covariance))
+
+
+def segments_of(longest_gap: float, longest_step: float) -> int:
+    """How many equal steps a gap is integrated in, so that none is too long."""
+    return math.ceil(longest_gap / longest_step - 1e-6)
+
+
+def mean_path(
+    drift: Callable, t: Times, y: Points, gap: Times, segments: int, solver: SolverKind
+) -> Float[Array, "ends ..."]:
+    """Where the drift leads from y, at the ends of equal segments of the gap."""
+    return (_rk4_path if solver == "rk4" else _dopri5_path)(drift, t, y, gap, segments)
 
 
 def _rk4_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
