@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage, theory
-    from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
+    from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
     from ctmle.data import simulate
     from ctmle.experiments import evaluate
 
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "schedules", "storage", "theory")
 _NAMES = {
     "CTMLEConfig": "ctmle.config",
+    "ENODEConfig": "ctmle.config",
     "EvaluationConfig": "ctmle.config",
     "SacTacosConfig": "ctmle.config",
     "TrainConfig": "ctmle.config",
@@ -28,6 +29,7 @@ _NAMES = {
 
 __all__ = [
     "CTMLEConfig",
+    "ENODEConfig",
     "EvaluationConfig",
     "SacTacosConfig",
     "TrainConfig",

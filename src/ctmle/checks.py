@@ -5,7 +5,7 @@ from dataclasses import fields
 from types import NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
-from ctmle.config import LEARNERS, CTMLEConfig, SacTacosConfig, TrainConfig
+from ctmle.config import LEARNERS, ENODEConfig, ModelBasedConfig, SacTacosConfig, TrainConfig
 
 POSITIVE_NUMBERS = {
     "unit", "horizon", "step", "gap", "trajectory_seconds", "diffusion_floor", "dynamics_rate", "diffusion_rate",
@@ -33,8 +33,10 @@ def check_config(config: TrainConfig) -> None:
     for part in (config.learner, config.evaluation):
         check_fields(part)
     _check_times(config)
-    if isinstance(config.learner, CTMLEConfig):
-        _check_ct_mle(config, config.learner)
+    if isinstance(config.learner, ModelBasedConfig):
+        _check_model_based(config, config.learner)
+    if isinstance(config.learner, ENODEConfig):
+        _check_enode(config.learner)
     if isinstance(config.learner, SacTacosConfig):
         _check_sac_tacos(config, config.learner)
 
@@ -84,23 +86,29 @@ def check_field(kind: type, name: str, value: Any) -> None:
 
 def _check_times(config: TrainConfig) -> None:
     evaluation = config.evaluation
+    tested = evaluation.test_seconds or config.horizon
     if config.gap > config.horizon:
         raise ValueError(f"--gap {config.gap:g} is longer than the horizon {config.horizon:g} s: choose a shorter gap")
-    if evaluation.warm_up >= config.horizon:
+    if evaluation.warm_up >= min(tested, config.horizon):
         raise ValueError(
-            f"--warm-up {evaluation.warm_up:g} leaves nothing of the horizon {config.horizon:g} s to score"
+            f"--warm-up {evaluation.warm_up:g} leaves nothing of the {min(tested, config.horizon):g} s of a trajectory"
+            " to score"
         )
-    if evaluation.test_gap > config.horizon - evaluation.warm_up:
+    if evaluation.test_gap > tested - evaluation.warm_up:
         raise ValueError(f"--test-gap {evaluation.test_gap:g} is longer than the time that is scored")
-    for name, step in (("step", config.step), ("gap", config.gap), ("test_gap", evaluation.test_gap)):
-        _check_steps(name, step, config.horizon)
+    for name, step, seconds in (
+        ("step", config.step, max(tested, config.horizon)),
+        ("gap", config.gap, config.horizon),
+        ("test_gap", evaluation.test_gap, tested),
+    ):
+        _check_steps(name, step, seconds)
     if config.test_every > config.episodes:
         raise ValueError(
             f"--test-every {config.test_every} leaves no test in {config.episodes} episodes: choose a smaller one"
         )
 
 
-def _check_ct_mle(config: TrainConfig, learner: CTMLEConfig) -> None:
+def _check_model_based(config: TrainConfig, learner: ModelBasedConfig) -> None:
     if config.preset == "convergence":
         raise ValueError("--preset convergence is for --agent sac-tacos: choose default, paper or quick")
     seconds = learner.trajectory_seconds or config.horizon
@@ -127,7 +135,20 @@ def _check_ct_mle(config: TrainConfig, learner: CTMLEConfig) -> None:
         )
 
 
+def _check_enode(learner: ENODEConfig) -> None:
+    if learner.dynamics_length < 2:
+        raise ValueError(
+            f"--dynamics-length {learner.dynamics_length} leaves no look to predict: choose at least 2 looks"
+        )
+    if learner.noise_floor >= learner.noise_level:
+        raise ValueError(f"--noise-floor {learner.noise_floor:g} must be below --noise-level {learner.noise_level:g}")
+
+
 def _check_sac_tacos(config: TrainConfig, learner: SacTacosConfig) -> None:
+    if config.evaluation.test_seconds not in (None, config.horizon):
+        raise ValueError(
+            f"--test-seconds must be the horizon {config.horizon:g} s for sac-tacos, whose policy sees the time to go"
+        )
     _check_steps("tick", learner.tick, config.horizon)
     if learner.tick > config.horizon - config.evaluation.warm_up:
         raise ValueError(f"--tick {learner.tick:g} is longer than the time that is scored: choose a shorter tick")

@@ -2,6 +2,7 @@
 
 from ctmle.agents.base import Agent, ModelBased, Past, Practising, Standing
 from ctmle.agents.ct_mle import CTMLE
+from ctmle.agents.enode import ENODE
 from ctmle.agents.exact import ExactCTMLE
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase
@@ -10,6 +11,7 @@ from ctmle.agents.sac_tacos import SacTacos, SacTacosState, TacosPolicy
 
 __all__ = [
     "CTMLE",
+    "ENODE",
     "Agent",
     "ExactCTMLE",
     "ModelBased",

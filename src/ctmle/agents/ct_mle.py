@@ -17,10 +17,9 @@ from ctmle.planning.rollout import LearnedWorld, World
 from ctmle.schedules.base import Schedule
 
 
-class CTMLE(ModelBasedAgent):
+class CTMLE(ModelBasedAgent[CTMLEConfig]):
     """Fit drift and diffusion to every look so far, leaning towards good news; plan in that belief; act; look again."""
 
-    config: CTMLEConfig
     belief_metrics = METRICS
 
     def __init__(self, config: CTMLEConfig | None = None, known_world: World | None = None):

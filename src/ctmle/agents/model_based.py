@@ -1,7 +1,7 @@
 """What agents with a learned model share: gather data, believe, improve a policy in the belief, act, look again."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,11 +27,13 @@ from ctmle.schedules.base import Looks, Schedule
 
 WAVES = 3
 
+Settings = TypeVar("Settings", bound=ModelBasedConfig)
 
-class ModelBasedAgent(ABC):
+
+class ModelBasedAgent(ABC, Generic[Settings]):
     """A named algorithm says what it believes (`init_belief`, `world`) and by which phases it comes to believe it."""
 
-    config: ModelBasedConfig
+    config: Settings
     belief_metrics: tuple[str, ...]
     """What the phases that fit the belief measure."""
 

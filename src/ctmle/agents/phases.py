@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -51,6 +51,7 @@ class ModelBasedState(eqx.Module):
     metrics: dict[str, Float[Array, ""]]
 
 
+@runtime_checkable
 class Updates(Protocol):
     """`count` updates from `state.step` on. `pace` multiplies their rates."""
 

@@ -4,10 +4,11 @@ from typing import Any
 
 from ctmle.agents.base import Agent
 from ctmle.agents.ct_mle import CTMLE
+from ctmle.agents.enode import ENODE
 from ctmle.agents.sac_tacos import SacTacos
-from ctmle.config import CTMLEConfig, SacTacosConfig
+from ctmle.config import CTMLEConfig, ENODEConfig, SacTacosConfig
 
-AGENTS: dict[type, Any] = {CTMLEConfig: CTMLE, SacTacosConfig: SacTacos}
+AGENTS: dict[type, Any] = {CTMLEConfig: CTMLE, ENODEConfig: ENODE, SacTacosConfig: SacTacos}
 
 
 def build_agent(learner: Any) -> Agent:

@@ -15,8 +15,14 @@ def _evaluate(command: EvaluateCommand) -> None:
     use_compilation_cache()
     folder = RunFolder.open(command.run)
     config = folder.read_config()
-    if command.trajectories is not None:
-        config = replace(config, evaluation=replace(config.evaluation, test_trajectories=command.trajectories))
+    asked = {
+        "test_trajectories": command.trajectories,
+        "test_seconds": command.test_seconds,
+        "rule": command.rule,
+        "success": command.success,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    config = replace(config, evaluation=replace(config.evaluation, **given))
     job = Run(config)
     checkpoint = folder.read_checkpoint()
     if not checkpoint.records:
@@ -31,15 +37,17 @@ def _evaluate(command: EvaluateCommand) -> None:
         "score_se": score.standard_error,
         "success": score.success,
         "success_share": score.success_share,
+        "lowest_reward": score.lowest_reward,
         "trajectories": len(score.each),
     }
     if command.json:
         print(json.dumps(result))
     else:
         verdict = "success" if score.success else "no success"
+        reached = "at" if score.rule == "mean" else "always at"
         print(
             f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories ({verdict}),"
-            f" {score.success_share:.0%} of them at {config.evaluation.success:g} or more;"
+            f" {score.success_share:.0%} of them {reached} {config.evaluation.success:g} or more;"
             f" {command.which} policy, episode {episode}"
         )
 

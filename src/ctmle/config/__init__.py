@@ -5,7 +5,9 @@ No JAX in here, so that `ctmle --help` answers at once.
 
 from ctmle.config.commands import CompareCommand, EnvsCommand, EvaluateCommand, OracleCommand, ResumeCommand
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.enode import ENODEConfig
 from ctmle.config.exact import ExactConfig
+from ctmle.config.model_based import ModelBasedConfig
 from ctmle.config.presets import preset
 from ctmle.config.sac_tacos import SacTacosConfig
 from ctmle.config.theory import TheoryCommand
@@ -15,6 +17,7 @@ from ctmle.config.train import (
     LEARNERS,
     PRESET_NAMES,
     EvaluationConfig,
+    SuccessRule,
     TrainConfig,
     config_from_json,
 )
@@ -39,13 +42,16 @@ __all__ = [
     "PRESET_NAMES",
     "CTMLEConfig",
     "CompareCommand",
+    "ENODEConfig",
     "EnvsCommand",
     "EvaluateCommand",
     "EvaluationConfig",
     "ExactConfig",
+    "ModelBasedConfig",
     "OracleCommand",
     "ResumeCommand",
     "SacTacosConfig",
+    "SuccessRule",
     "TheoryCommand",
     "TrainConfig",
     "config_from_json",

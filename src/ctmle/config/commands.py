@@ -5,7 +5,7 @@ from typing import Literal
 
 import tyro
 
-from ctmle.config.train import EnvironmentName
+from ctmle.config.train import EnvironmentName, SuccessRule
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,12 @@ class EvaluateCommand:
     """Run folder, as `ctmle train` made it."""
     trajectories: int | None = None
     """Test trajectories; none: as many as the run had."""
+    test_seconds: float | None = None
+    """Length of each test trajectory; none: as long as the run's."""
+    rule: SuccessRule | None = None
+    """What must reach `success`, the mean reward after the warm-up or every single one; none: the run's rule."""
+    success: float | None = None
+    """Reward that counts as success; none: the run's."""
     which: Literal["final", "best", "random"] = "final"
     """The last policy; the one whose own training episode went best; or one of a random episode, as in the paper."""
     json: bool = False

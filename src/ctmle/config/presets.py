@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.enode import ENODEConfig
 from ctmle.config.sac_tacos import SacTacosConfig
 from ctmle.config.train import LEARNERS, EvaluationConfig, TrainConfig
 
@@ -25,7 +26,9 @@ def preset(environment: str, name: str, agent: str = "ct-mle") -> TrainConfig:
     if environment in ("acrobot", "cartpole-swingup"):
         start = replace(start, episodes=15)
     learner = start.learner
-    return _ct_mle(start, learner) if isinstance(learner, CTMLEConfig) else _sac_tacos(start, learner)
+    if isinstance(learner, CTMLEConfig):
+        return _ct_mle(start, learner)
+    return _enode(start, learner) if isinstance(learner, ENODEConfig) else _sac_tacos(start, learner)
 
 
 def _ct_mle(start: TrainConfig, learner: CTMLEConfig) -> TrainConfig:
@@ -52,6 +55,44 @@ def _ct_mle(start: TrainConfig, learner: CTMLEConfig) -> TrainConfig:
             dynamics_hidden=(64, 64),
             policy_hidden=(64, 64),
             dynamics_updates=300,
+            policy_updates=150,
+            particles=50,
+        )
+        return replace(start, episodes=2, learner=learner)
+    return replace(start, learner=learner)
+
+
+def _enode(start: TrainConfig, learner: ENODEConfig) -> TrainConfig:
+    """Numbers of trajectories, and the `paper` preset, are those of the public code."""
+    start = replace(start, gap=0.1, random_looks=False)
+    if start.environment in ("cartpole", "cartpole-swingup"):
+        learner = replace(learner, initial_trajectories=5, exploring_trajectories=2)
+    if start.environment == "acrobot":
+        learner = replace(learner, initial_trajectories=7, exploring_trajectories=3, longest_step=0.0625)
+    if start.preset == "paper":
+        learner = replace(
+            learner,
+            trajectory_seconds=5.0,
+            noise="fixed",
+            solver="dopri5",
+            dynamics_final_rate=1.0,
+            weight_decay=0.0,
+            policy_horizon=2.0,
+            policy_rate=1e-3,
+            policy_final_rate=1.0,
+            particles=500,
+            target_every=100,
+            bootstrap_episodes=5,
+            reset_starts=0.0,
+            box_starts=0.0,
+        )
+        return replace(start, observation="trig", learner=learner)
+    if start.preset == "quick":
+        learner = replace(
+            learner,
+            dynamics_hidden=(64, 64),
+            policy_hidden=(64, 64),
+            dynamics_updates=500,
             policy_updates=150,
             particles=50,
         )

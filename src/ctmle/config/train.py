@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 import tyro
 
 from ctmle.config.ct_mle import CTMLEConfig
+from ctmle.config.enode import ENODEConfig
 from ctmle.config.sac_tacos import SacTacosConfig
 
 EnvironmentName = Literal["pendulum", "cartpole", "cartpole-swingup", "acrobot", "linear-quadratic"]
-AgentName = Literal["ct-mle", "sac-tacos"]
+AgentName = Literal["ct-mle", "enode", "sac-tacos"]
+SuccessRule = Literal["mean", "every"]
 PresetName = Literal["default", "paper", "quick", "convergence"]
 
 Config = TypeVar("Config")
@@ -18,9 +20,9 @@ Config = TypeVar("Config")
 if TYPE_CHECKING:
     Learner = Any  # which agent's settings they are is known only at run time
 else:
-    Learner = CTMLEConfig | SacTacosConfig
+    Learner = CTMLEConfig | ENODEConfig | SacTacosConfig
 
-LEARNERS: dict[str, type] = {"ct-mle": CTMLEConfig, "sac-tacos": SacTacosConfig}
+LEARNERS: dict[str, type] = {"ct-mle": CTMLEConfig, "enode": ENODEConfig, "sac-tacos": SacTacosConfig}
 """The settings of each agent."""
 
 ENVIRONMENT_NAMES: tuple[str, ...] = get_args(EnvironmentName)
@@ -36,8 +38,12 @@ class EvaluationConfig:
     """[N_test] Test trajectories at the end of every episode."""
     warm_up: float = 3.0
     """[T_warm-up] Seconds of each test trajectory before the reward counts."""
+    test_seconds: float | None = None
+    """Length of each test trajectory; none: the horizon."""
+    rule: SuccessRule = "mean"
+    """What must reach `success`: the mean of all rewards after the warm-up, or every single one (ENODE's rule)."""
     success: float = 0.9
-    """Mean reward after the warm-up that counts as success."""
+    """Reward that counts as success."""
     test_gap: float = 0.05
     """Seconds between the points at which the reward of a test trajectory is taken."""
 
@@ -73,6 +79,8 @@ class TrainConfig:
     """Longest step of the simulated plant, in seconds."""
     gap: float = 0.125
     """[Delta] Seconds between two looks of the grid (sac-tacos decides by itself when to look)."""
+    grid: Literal["equidistant", "uniform", "exponential"] = "equidistant"
+    """Gaps of the grid: all equal, or random with that mean (uniform up to twice of it, or exponential)."""
     random_looks: bool = True
     """Take one more look per gap at a uniformly random time."""
     episodes: int = 5
@@ -101,7 +109,7 @@ class TrainConfig:
         """When this run looks, in words."""
         if isinstance(self.learner, SacTacosConfig):
             return f"switch cost {self.learner.switch_cost:g}"
-        return f"gap {self.gap:g} s"
+        return f"gap {self.gap:g} s" + ("" if self.grid == "equidistant" else f" ({self.grid})")
 
 
 def config_from_json(content: dict[str, Any]) -> TrainConfig:

@@ -2,6 +2,7 @@
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.data.holding import Decision, HeldPath, HoldingPolicy, hold_path, hold_paths
+from ctmle.data.sequences import Sequences, sample_sequences
 from ctmle.data.trajectory import Trajectory, every_tick, looked_at, looks_of, simulate, simulate_many
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "Decision",
     "HeldPath",
     "HoldingPolicy",
+    "Sequences",
     "Trajectory",
     "Transitions",
     "every_tick",
@@ -16,6 +18,7 @@ __all__ = [
     "hold_paths",
     "looked_at",
     "looks_of",
+    "sample_sequences",
     "sample_transitions",
     "simulate",
     "simulate_many",

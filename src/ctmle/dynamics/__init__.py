@@ -11,6 +11,8 @@ from ctmle.dynamics.objectives import (
     gaussian_score_matching,
     sliced_score_matching,
 )
+from ctmle.dynamics.ode_fit import OdeBelief, OdeFit, ode_updates
+from ctmle.dynamics.prediction import MultiStep, Prediction, Slopes
 from ctmle.dynamics.transition import TransitionLaw
 
 __all__ = [
@@ -20,13 +22,19 @@ __all__ = [
     "Fit",
     "Gaussian",
     "Mlp",
+    "MultiStep",
     "NegativeLogLikelihood",
     "Objective",
+    "OdeBelief",
+    "OdeFit",
+    "Prediction",
     "SlicedScoreMatching",
+    "Slopes",
     "TransitionLaw",
     "fit_updates",
     "gaussian_score_matching",
     "init_dynamics",
     "init_ensemble",
+    "ode_updates",
     "sliced_score_matching",
 ]

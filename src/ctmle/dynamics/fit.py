@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.dynamics.loop import Chunk, loop, where_first
-from ctmle.dynamics.model import Dynamics
+from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
-from ctmle.dynamics.transition import TransitionLaw
+from ctmle.dynamics.transition import TransitionLaw, closed_loop
 from ctmle.envs.base import Spec
 
 ControlKind = Literal["closed-loop", "hold"]
@@ -43,7 +43,7 @@ class Fit(eqx.Module):
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(100.0), optax.adamw(1.0, weight_decay=self.weight_decay))
+        return model_optimiser(self.weight_decay)
 
     def init(self, ensemble: Dynamics) -> "Belief":
         zero = jnp.zeros(())
@@ -64,11 +64,11 @@ def sample_losses(
 ) -> tuple[Float[Array, "members groups samples"], Float[Array, "members groups samples"]]:
     """The objective and the log transition density of every sample under every member."""
 
-    def control(t: Array, y: Array) -> Array:
-        if fit.control == "hold":
-            repeats = y.shape[-2] // batch.u.shape[-2]
-            return jnp.repeat(batch.u, repeats, axis=-2)
-        return spec.clip(eqx.filter_vmap(lambda policy, t, y: policy(t, y))(batch.policies, t, y))
+    def held(t: Array, y: Array) -> Array:
+        repeats = y.shape[-2] // batch.u.shape[-2]
+        return jnp.repeat(batch.u, repeats, axis=-2)
+
+    control = held if fit.control == "hold" else closed_loop(spec, batch.policies)
 
     def member(dynamics: Dynamics) -> tuple[Array, Array]:
         law = fit.law(dynamics, control, batch.t, batch.y, batch.gap)
@@ -113,13 +113,7 @@ def fit_update(
     updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(belief.ensemble, eqx.is_array))
     rate = pace * fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
     updates = jax.tree.map(lambda leaf: rate * leaf, updates)
-    updates = dataclasses.replace(
-        updates,
-        log_scale=fit.diffusion_rate * updates.log_scale,
-        input_scale=jnp.zeros_like(updates.input_scale),
-        drift_scale=jnp.zeros_like(updates.drift_scale),
-        diffusion_ceiling=jnp.zeros_like(updates.diffusion_ceiling),
-    )
+    updates = dataclasses.replace(without_scales(updates), log_scale=fit.diffusion_rate * updates.log_scale)
 
     def running(old: Array, new: Array) -> Array:
         return jnp.where(old > 0, SCALE_MEMORY * old + (1 - SCALE_MEMORY) * new, new)
@@ -132,6 +126,11 @@ def fit_update(
     )
     measured = (fitting, -planning, optax.tree.norm(gradient), weight)
     return belief, dict(zip(METRICS, measured, strict=True)), where_first(bad, batch.y)
+
+
+def model_optimiser(weight_decay: float) -> optax.GradientTransformation:
+    """Steps of rate 1, for whoever multiplies them by a rate of its own."""
+    return optax.chain(optax.clip_by_global_norm(100.0), optax.adamw(1.0, weight_decay=weight_decay))
 
 
 def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:

@@ -28,7 +28,7 @@ extrapolates, and without a bound imagined trajectories that leave the data run 
 START_SHARE = 0.3
 """Where the diffusion starts, as a share of its ceiling."""
 
-DiffusionKind = Literal["constant", "state"]
+DiffusionKind = Literal["none", "constant", "state"]
 
 
 @runtime_checkable
@@ -45,14 +45,15 @@ class Dynamics(eqx.Module):
     g = exp(log_scale + shape(y, u)) above a floor and below a ceiling: a base level per coordinate, which moves at its
     own learning rate, times a bounded state-dependent factor (absent when the diffusion is constant). The networks see
     inputs and give drifts in units in which the first data has size 1; the ceiling is the diffusion that would explain
-    that data without any drift (`fit_scales`). These scales are measured, not trained.
+    that data without any drift (`fit_scales`). These scales are measured, not trained. A belief in an ODE has no
+    `log_scale`, and g = 0.
     """
 
     input_scale: Float[Array, "*members inputs"]
     drift_scale: Float[Array, "*members observed"]
     diffusion_ceiling: Float[Array, "*members observed"]
     drift_net: Mlp
-    log_scale: Float[Array, "*members observed"]
+    log_scale: Float[Array, "*members observed"] | None
     shape_net: Mlp | None
     observation: Observation
     floor: float = eqx.field(static=True)
@@ -61,6 +62,8 @@ class Dynamics(eqx.Module):
         return self.drift_scale * DRIFT_BOUND * jnp.tanh(self.drift_net(self._inputs(y, u)) / DRIFT_BOUND)
 
     def diffusion(self, y: Observed, u: Controls) -> Observed:
+        if self.log_scale is None:
+            return jnp.zeros_like(y)
         log_scale = jnp.broadcast_to(self.log_scale, y.shape)
         if self.shape_net is not None:
             log_scale = log_scale + 2.0 * jnp.tanh(self.shape_net(self._inputs(y, u)))
@@ -90,7 +93,7 @@ def init_dynamics(
         drift_scale=jnp.ones(observation.size),
         diffusion_ceiling=jnp.ones(observation.size),
         drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, drift_key),
-        log_scale=jnp.zeros(observation.size) + math.log(START_SHARE),
+        log_scale=None if diffusion == "none" else jnp.zeros(observation.size) + math.log(START_SHARE),
         shape_net=shape_net,
         observation=observation,
         floor=floor,
@@ -111,7 +114,7 @@ def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
         return jnp.maximum(jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights)), 1e-3)
 
     def for_each_member(scale: Array) -> Array:
-        return jnp.broadcast_to(scale, (ensemble.log_scale.shape[0], *scale.shape))
+        return jnp.broadcast_to(scale, (ensemble.drift_scale.shape[0], *scale.shape))
 
     ceiling = size(slopes * jnp.sqrt(gaps), counted)
     return dataclasses.replace(
@@ -120,7 +123,17 @@ def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
         # A slope over a short gap is mostly noise: it counts by the gap's length.
         drift_scale=for_each_member(size(slopes, counted)),
         diffusion_ceiling=for_each_member(ceiling),
-        log_scale=for_each_member(jnp.log(START_SHARE * ceiling)),
+        log_scale=None if ensemble.log_scale is None else for_each_member(jnp.log(START_SHARE * ceiling)),
+    )
+
+
+def without_scales(updates: Dynamics) -> Dynamics:
+    """Steps of an optimiser, less those of what is measured and not trained."""
+    return dataclasses.replace(
+        updates,
+        input_scale=jnp.zeros_like(updates.input_scale),
+        drift_scale=jnp.zeros_like(updates.drift_scale),
+        diffusion_ceiling=jnp.zeros_like(updates.diffusion_ceiling),
     )
 
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from ctmle.dynamics.gaussian import Gaussian, cholesky
 from ctmle.dynamics.model import SDE, SHORTEST_GAP
+from ctmle.envs.base import Spec
 
 Times = Float[Array, "*batch samples"]
 Points = Float[Array, "*batch samples observed"]
@@ -55,6 +56,15 @@ class TransitionLaw(eqx.Module):
         nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
         covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
         return Gaussian(path[-1], cholesky(covariance))
+
+
+def closed_loop(spec: Spec, policies: Any) -> ControlLaw:
+    """The control law of groups of samples, each driven by a policy of its own."""
+
+    def control(t: Array, y: Array) -> Array:
+        return spec.clip(eqx.filter_vmap(lambda policy, t, y: policy(t, y))(policies, t, y))
+
+    return control
 
 
 def segments_of(longest_gap: float, longest_step: float) -> int:

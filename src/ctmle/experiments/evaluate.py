@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.config import EvaluationConfig
+from ctmle.config import EvaluationConfig, SuccessRule
 from ctmle.data.finite import check_rewards, simulate_safely
 from ctmle.data.holding import HoldingPolicy, hold_paths
 from ctmle.data.trajectory import Trajectory, every_tick, simulate_many
@@ -20,10 +20,12 @@ from ctmle.schedules.grid import Equidistant
 
 
 class Score(eqx.Module):
-    """The mean reward after the warm-up of each test trajectory, and what is said of them."""
+    """The mean reward after the warm-up of each test trajectory, the lowest of each, and what is said of them."""
 
     each: np.ndarray
+    lowest: np.ndarray
     success_at: float
+    rule: SuccessRule
 
     @property
     def mean(self) -> float:
@@ -34,13 +36,18 @@ class Score(eqx.Module):
         return float(self.each.std(ddof=1) / len(self.each) ** 0.5) if len(self.each) > 1 else 0.0
 
     @property
+    def lowest_reward(self) -> float:
+        return float(self.lowest.min())
+
+    @property
     def success(self) -> bool:
-        return self.mean >= self.success_at
+        return (self.mean if self.rule == "mean" else self.lowest_reward) >= self.success_at
 
     @property
     def success_share(self) -> float:
         """How many of the trajectories succeed by themselves: a mean of 0.9 can hide failures."""
-        return float((self.each >= self.success_at).mean())
+        judged = self.each if self.rule == "mean" else self.lowest
+        return float((judged >= self.success_at).mean())
 
 
 def evaluate(
@@ -54,10 +61,11 @@ def evaluate(
 ) -> Score:
     """Run `policy` on N_test trajectories of T seconds from the start and average the reward after the warm-up.
 
-    The reward is taken every `test_gap` seconds, or at every tick of a policy that holds its controls.
+    The reward is taken every `test_gap` seconds, or at every tick of a policy that holds its controls. (Such a policy
+    knows its horizon, so that is how long its tests are.)
     """
     spec = env.spec_for(observation)
-    looks = Equidistant(config.test_gap, random_looks=False).looks(key, env.horizon)
+    looks = Equidistant(config.test_gap, random_looks=False).looks(key, config.test_seconds or env.horizon)
     keys = jax.random.split(key, config.test_trajectories)
 
     def simulation(step: float, stop_short: bool) -> Trajectory:
@@ -69,7 +77,8 @@ def evaluate(
     states = np.asarray(tests.states, dtype=np.float64)
     rewards = np.asarray(spec.reward(tests.states, tests.controls), dtype=np.float64)
     check_rewards(env, states, rewards, "in a test trajectory")
-    return Score(rewards[:, np.asarray(tests.times)[0] >= config.warm_up].mean(axis=1), config.success)
+    counted = rewards[:, np.asarray(tests.times)[0] >= config.warm_up]
+    return Score(counted.mean(axis=1), counted.min(axis=1), config.success, config.rule)
 
 
 def imagined_score(
@@ -77,16 +86,23 @@ def imagined_score(
 ) -> float:
     """The score that the agent expects: the same measure on trajectories imagined in the belief."""
     particles = max(1, config.test_trajectories // world.members)
-    return float(_imagine(world, spec, feedback, key, particles, step, config.warm_up))
+    steps = round((config.test_seconds or spec.horizon) / step)
+    return float(_imagine(world, spec, feedback, key, particles, steps, step, config.warm_up))
 
 
 @eqx.filter_jit
 def _imagine(
-    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, particles: int, step: float, warm_up: float
+    world: World,
+    spec: Spec,
+    feedback: Feedback,
+    key: PRNGKeyArray,
+    particles: int,
+    steps: int,
+    step: float,
+    warm_up: float,
 ) -> Float[Array, ""]:
     start_key, noise_key = jax.random.split(key)
     start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.members, particles)))
-    steps = round(spec.horizon / step)
     path = rollout(world, spec, feedback, start, noise_key, steps=steps, step=step)
     return jnp.mean(path.rewards[round(warm_up / step) :])
 

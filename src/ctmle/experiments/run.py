@@ -27,7 +27,7 @@ from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
 from ctmle.experiments.interrupt import Interrupt, Interrupted
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
-from ctmle.schedules.grid import Equidistant
+from ctmle.schedules.registry import make_schedule
 from ctmle.storage.files import only_writer
 from ctmle.storage.run_folder import Checkpoint, RunFolder
 from ctmle.storage.tensors import fill, save_tree
@@ -77,7 +77,7 @@ class Run:
         self.config = config
         self.env = build_env(config) if env is None else env
         self.spec = self.env.spec_for(config.observation)
-        self.schedule: Schedule = Equidistant(config.gap, config.random_looks)
+        self.schedule: Schedule = make_schedule(config.grid, config.gap, config.random_looks)
         self.agent: Agent = build_agent(config.learner)
         self.key = jax.random.key(config.seed)
 
@@ -247,6 +247,7 @@ class Run:
             "score_se": score.standard_error,
             "success": score.success,
             "success_share": score.success_share,
+            "lowest_reward": score.lowest_reward,
             "episode_score": self.episode_score(last),
             "looks": standing.looks,
             "mean_gap": float(last.times[-1] - last.times[0]) / (last.looks - 1),
@@ -257,7 +258,7 @@ class Run:
         }
 
     def _beliefs(self, agent: ModelBased, state: Any, episode: int) -> Record:
-        """What the agent believes beside the truth: the score it expects, and the diffusion it learned."""
+        """What the agent believes beside the truth: the score it expects, and the diffusion it learned, if any."""
         world, last = agent.world(state), agent.history(state)[-1].trajectory
         imagined = imagined_score(
             world,
@@ -267,6 +268,8 @@ class Run:
             self.config.evaluation,
             step=self.config.learner.policy_step,
         )
+        if not world.noisy:
+            return {"imagined_score": imagined}
         y, u = last.states, last.controls
         members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
         learned = jnp.mean(world.diffusion(*members), axis=(0, 1))

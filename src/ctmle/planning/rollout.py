@@ -23,6 +23,11 @@ class World(SDE, Protocol):
     @property
     def members(self) -> int: ...
 
+    @property
+    def noisy(self) -> bool:
+        """Whether it is an SDE at all, and not an ODE."""
+        ...
+
 
 class LearnedWorld(eqx.Module):
     """Each particle follows the member that it belongs to: the ensemble's expectation at the cost of one member."""
@@ -31,7 +36,11 @@ class LearnedWorld(eqx.Module):
 
     @property
     def members(self) -> int:
-        return self.ensemble.log_scale.shape[0]
+        return self.ensemble.drift_scale.shape[0]
+
+    @property
+    def noisy(self) -> bool:
+        return self.ensemble.log_scale is not None
 
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return eqx.filter_vmap(lambda member, y, u: member.drift(y, u))(self.ensemble, y, u)
@@ -48,6 +57,10 @@ class TrueWorld(eqx.Module):
     @property
     def members(self) -> int:
         return 1
+
+    @property
+    def noisy(self) -> bool:
+        return True
 
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return jax.vmap(jax.vmap(self.env.drift))(y, u)

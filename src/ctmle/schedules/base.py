@@ -29,4 +29,4 @@ class Schedule(eqx.Module):
 
     @abstractmethod
     def longest_gap(self, horizon: float) -> float:
-        """The longest time between two grid looks: it sets how finely the transition law is integrated."""
+        """The longest time between two grid looks, at least in expectation: it sets how finely gaps are integrated."""

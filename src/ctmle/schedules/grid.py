@@ -16,14 +16,12 @@ class Equidistant(Schedule):
     random_looks: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
-        if not 0 < self.gap < float("inf"):
-            raise ValueError(f"gap must be a positive number of seconds, not {self.gap}")
+        check_gap(self.gap)
 
     def looks(self, key: PRNGKeyArray, horizon: float) -> Looks:
-        if self.gap > horizon:
-            raise ValueError(f"gap {self.gap} s is longer than the horizon {horizon} s: choose a shorter gap")
+        check_gap(self.gap, horizon)
         inner = np.arange(0.0, horizon * (1 - 1e-9), self.gap)
-        return _with_random_looks(jnp.asarray([*inner, horizon], jnp.float32), self.random_looks, key)
+        return with_random_looks(jnp.asarray([*inner, horizon], jnp.float32), self.random_looks, key)
 
     def longest_gap(self, horizon: float) -> float:
         return min(self.gap, horizon)
@@ -45,13 +43,21 @@ class Grid(Schedule):
     def looks(self, key: PRNGKeyArray, horizon: float) -> Looks:
         if self.times[-1] > horizon:
             raise ValueError(f"the grid's last look at {self.times[-1]} s is after the horizon {horizon} s")
-        return _with_random_looks(jnp.asarray(self.times, jnp.float32), self.random_looks, key)
+        return with_random_looks(jnp.asarray(self.times, jnp.float32), self.random_looks, key)
 
     def longest_gap(self, horizon: float) -> float:
         return float(np.max(np.diff(self.times)))
 
 
-def _with_random_looks(grid: Float[Array, " grid"], random_looks: bool, key: PRNGKeyArray) -> Looks:
+def check_gap(gap: float, horizon: float = float("inf")) -> None:
+    """Raises ValueError for a gap that no grid can have."""
+    if not 0 < gap < float("inf"):
+        raise ValueError(f"gap must be a positive number of seconds, not {gap}")
+    if gap > horizon:
+        raise ValueError(f"gap {gap} s is longer than the horizon {horizon} s: choose a shorter gap")
+
+
+def with_random_looks(grid: Float[Array, " grid"], random_looks: bool, key: PRNGKeyArray) -> Looks:
     """One extra look per gap at t_k + Unif(0, gap_k): the paper's Monte Carlo-type measurement (alg:alg3)."""
     if not random_looks:
         return Looks(grid)

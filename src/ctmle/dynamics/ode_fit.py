@@ -1,0 +1,119 @@
+"""Fitting an ensemble of ODEs: the Gaussian likelihood of what it predicts of stretches of looks."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from ctmle.data.dataset import Dataset
+from ctmle.data.sequences import Sequences, sample_sequences
+from ctmle.dynamics.fit import cosine_decay, model_optimiser
+from ctmle.dynamics.loop import Chunk, loop, where_first
+from ctmle.dynamics.model import Dynamics, without_scales
+from ctmle.dynamics.prediction import Prediction
+from ctmle.envs.base import Spec
+
+METRICS: tuple[str, ...] = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")
+
+Model = tuple[Dynamics, Float[Array, "members observed"]]
+
+
+class OdeBelief(eqx.Module):
+    """The ensemble, the level of each member's observation noise, and their optimiser."""
+
+    ensemble: Dynamics
+    log_noise: Float[Array, "members observed"]
+    optimiser: Any
+
+
+class OdeFit(eqx.Module):
+    """How to fit: parts and numbers, fixed over a phase. With a `noise_rate` of 0 the noise stays what it is."""
+
+    prediction: Prediction
+    subsequences: int = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    updates: int = eqx.field(static=True)
+    learning_rate: float = eqx.field(static=True)
+    final_rate: float = eqx.field(static=True)
+    noise_rate: float = eqx.field(static=True)
+    noise_floor: float = eqx.field(static=True)
+    weight_decay: float = eqx.field(static=True)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return model_optimiser(self.weight_decay)
+
+    def init(self, ensemble: Dynamics, noise: float) -> OdeBelief:
+        log_noise = jnp.full(ensemble.drift_scale.shape, np.log(noise - self.noise_floor))
+        return OdeBelief(ensemble, log_noise, self.optimiser.init(eqx.filter((ensemble, log_noise), eqx.is_array)))
+
+    def losses(
+        self, spec: Spec, model: Model, batch: Sequences
+    ) -> tuple[Float[Array, "members groups predicted"], Float[Array, "members groups predicted observed"]]:
+        """Negative log-likelihood of every look that is predicted, and its residual, under every member."""
+
+        def member(dynamics: Dynamics, log_noise: Array) -> tuple[Array, Array]:
+            residual = self.prediction(spec, dynamics, batch)
+            noise = self.noise_floor + jnp.exp(log_noise)
+            loss = 0.5 * (residual / noise) ** 2 + jnp.log(noise) + 0.5 * np.log(2 * np.pi)
+            return jnp.sum(loss, axis=-1), residual
+
+        return eqx.filter_vmap(member)(*model)
+
+
+def ode_update(
+    fit: OdeFit,
+    spec: Spec,
+    data: Dataset,
+    belief: OdeBelief,
+    step: Int[Array, ""],
+    pace: Float[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[OdeBelief, dict[str, Array], Float[Array, " observed"]]:
+    """One step up the likelihood. `pace` multiplies the rate."""
+    batch = sample_sequences(data, key, count=fit.subsequences, length=fit.length)
+    model = (belief.ensemble, belief.log_noise)
+
+    def loss(model: Model) -> tuple[Array, tuple[Array, Array]]:
+        losses, residuals = fit.losses(spec, model, batch)
+        return jnp.sum(jnp.mean(losses, axis=(1, 2))), (losses, residuals)
+
+    (_, (losses, residuals)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
+    updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(model, eqx.is_array))
+    rate = pace * fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
+    drift_updates, noise_updates = jax.tree.map(lambda leaf: rate * leaf, updates)
+    ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
+    log_noise = belief.log_noise + fit.noise_rate * noise_updates
+    # In the units in which the first data's slopes have size 1.
+    size = jnp.sqrt(jnp.mean((residuals / belief.ensemble.drift_scale[:, None, None]) ** 2))
+    noise = jnp.mean(fit.noise_floor + jnp.exp(log_noise))
+    measured = (jnp.mean(losses), optax.tree.norm(gradient), size, noise)
+    bad = ~jnp.all(jnp.isfinite(losses), axis=0)
+    return (
+        OdeBelief(ensemble, log_noise, optimiser),
+        dict(zip(METRICS, measured, strict=True)),
+        where_first(bad, batch.y[:, :-1]),
+    )
+
+
+@eqx.filter_jit
+def ode_updates(
+    fit: OdeFit,
+    spec: Spec,
+    data: Dataset,
+    belief: OdeBelief,
+    first: Int[Array, ""],
+    count: Int[Array, ""],
+    pace: Float[Array, ""],
+    key: PRNGKeyArray,
+) -> Chunk[OdeBelief]:
+    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
+
+    def update(belief: OdeBelief, step: Array) -> tuple[OdeBelief, dict[str, Array], Array]:
+        return ode_update(fit, spec, data, belief, step, pace, jax.random.fold_in(key, step))
+
+    return loop(update, belief, METRICS, first, count, spec.observation.size)
