@@ -9,7 +9,7 @@ import pytest
 
 from ctmle.checks import COUNTS_FROM_ZERO, NUMBERS_FROM_ZERO, POSITIVE_NUMBERS, SHARES, option
 from ctmle.cli import main
-from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
+from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
 
 TEXTS = {"out", "config"}
 
@@ -68,6 +68,11 @@ oracle pendulum --unit 0
 oracle pendulum --seed -1|oracle pendulum --seed 1.5|envs pendulum|envs --all|evaluate /dev/null|resume /
 train pendulum --agent sac-tacos --min-hold 40|train pendulum --agent sac-tacos --tick 11
 train pendulum --agent sac-tacos --ensemble 5|train pendulum --preset convergence|train pendulum --test-every 6
+train pendulum --agent enode --dynamics-length 1|train pendulum --agent enode --optimism
+train pendulum --agent enode --noise-floor 0.5|train pendulum --agent enode --preset convergence
+train pendulum --agent enode --gap 2.5|train pendulum --agent enode --control hold
+train pendulum --test-seconds 3|train pendulum --agent sac-tacos --test-seconds 30|evaluate nowhere --rule never
+evaluate nowhere --test-seconds 0|evaluate nowhere --success much
 compare|compare nowhere|compare nowhere --out x.pdf|compare --runs nowhere
 train pendulum --out /dev/null|train pendulum --out /proc/nowhere/run
 """
@@ -131,6 +136,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_bad_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.chdir(tmp_path)
     lines = bad_arguments("ct-mle", TrainConfig, CTMLEConfig, EvaluationConfig) + LINES
+    lines += bad_arguments("enode", ENODEConfig)
     lines += bad_arguments("sac-tacos", SacTacosConfig)
     for line in lines:
         refusal(line, capsys)

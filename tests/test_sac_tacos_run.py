@@ -48,7 +48,8 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_belief(tmp_path):
     folder = RunFolder.create(config)
     records = Run(config).train(folder)
     assert folder.read_metrics() == records
-    shared = {"episode", "score", "score_se", "success", "success_share", "episode_score", "looks", "mean_gap"}
+    shared = {"episode", "score", "score_se", "success", "success_share", "episode_score", "looks", "mean_gap",
+              "lowest_reward"}  # fmt: skip
     own = {"actor_loss", "critic_loss", "critic_value", "entropy", "temperature", "updates", "setbacks"}
     for record in records:
         seconds = {name for name in record if "seconds" in name}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ctmle.schedules import Equidistant, Grid
+from ctmle.schedules import Equidistant, ExponentialGaps, Grid, UniformGaps, make_schedule
 
 
 @given(st.floats(0.03, 3.0), st.floats(3.0, 20.0), st.booleans(), st.integers(0, 2**31))
@@ -51,3 +51,45 @@ def test_gap_must_fit():
         Equidistant(11.0).looks(jax.random.key(0), 10.0)
     with pytest.raises(ValueError, match="after the horizon"):
         Grid((0.0, 11.0)).looks(jax.random.key(0), 10.0)
+
+
+@pytest.mark.parametrize("kind", [UniformGaps, ExponentialGaps])
+@given(st.sampled_from([(0.1, 3.0), (0.75, 5.0), (3.0, 3.0)]), st.booleans(), st.integers(0, 2**31))
+def test_random_gaps_are_as_many_as_equal_ones_and_end_at_the_horizon(kind, times, random_looks, seed):
+    gap, horizon = times
+    looks = kind(gap, random_looks).looks(jax.random.key(seed), horizon)
+    assert looks.count == Equidistant(gap, random_looks).looks(jax.random.key(0), horizon).count
+    assert looks.times[0] == 0
+    assert looks.times[-1] == np.float32(horizon)
+    assert np.all(np.diff(looks.times) >= 0)
+
+
+def test_random_gaps_have_their_distributions():
+    uniform, exponential = [], []
+    for seed in range(20):
+        times = [
+            np.asarray(kind(0.1, False).looks(jax.random.key(seed), 50.0).times)
+            for kind in (UniformGaps, ExponentialGaps)
+        ]
+        uniform += list(np.diff(times[0]) / 0.2)
+        exponential += list(np.diff(times[1]) / 0.1)
+    assert stats.kstest(uniform, "uniform").pvalue > 0.01
+    assert stats.kstest(exponential, "expon").pvalue > 0.01
+
+
+def test_the_longest_gap_is_a_bound_or_an_expectation():
+    assert UniformGaps(0.1).longest_gap(10.0) == 0.2
+    schedule = ExponentialGaps(0.5, False)
+    longest = [np.diff(schedule.looks(jax.random.key(seed), 10.0).times).max() for seed in range(400)]
+    error = np.std(longest) / 20
+    assert abs(np.mean(longest) - schedule.longest_gap(10.0)) < 4 * error
+
+
+def test_schedules_are_made_by_name_and_bad_gaps_refused():
+    kinds = {"equidistant": Equidistant, "uniform": UniformGaps, "exponential": ExponentialGaps}
+    for name, kind in kinds.items():
+        assert isinstance(make_schedule(name, 0.1, True), kind)
+        with pytest.raises(ValueError, match="gap must be a positive"):
+            make_schedule(name, 0.0, True)
+        with pytest.raises(ValueError, match="longer than the horizon"):
+            make_schedule(name, 11.0, False).looks(jax.random.key(0), 10.0)

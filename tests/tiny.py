@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ctmle.config import CTMLEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
+from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
 
 LEARNER = CTMLEConfig(
     initial_trajectories=2,
@@ -17,6 +17,24 @@ LEARNER = CTMLEConfig(
     critic_steps=2,
     critic_batch=16,
     chunk=4,  # does not divide the updates: the last chunk of a phase is shorter
+)
+
+ODE = ENODEConfig(
+    initial_trajectories=2,
+    exploring_trajectories=1,
+    ensemble=2,
+    dynamics_hidden=(16, 16),
+    policy_hidden=(16, 16),
+    dynamics_batch=3,
+    dynamics_length=4,
+    dynamics_updates=6,
+    matching_updates=6,
+    matching_batch=4,
+    policy_updates=6,
+    particles=8,
+    critic_steps=2,
+    critic_batch=16,
+    chunk=4,
 )
 
 TACOS = SacTacosConfig(

@@ -26,6 +26,11 @@ TINY = {
         " --dynamics-length 3 --dynamics-updates 8 --policy-updates 8 --particles 8 --critic-steps 2 --critic-batch 16"
         " --chunk 2"
     ),
+    "enode": shlex.split(
+        f"{SHARED} --agent enode --gap 0.25 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16"
+        " --dynamics-batch 3 --dynamics-updates 8 --matching-updates 4 --matching-batch 4 --policy-updates 8"
+        " --exploring-trajectories 1 --particles 8 --critic-steps 2 --critic-batch 16 --chunk 2"
+    ),
     "sac-tacos": shlex.split(
         f"{SHARED} --agent sac-tacos --hidden 16 16 --batch 16 --tick 0.25 --max-hold 4 --replay-capacity 200"
         " --updates-per-decision 1 --chunk 4"

@@ -37,7 +37,7 @@ def went_wrong(chunk: Chunk[Any], metrics: tuple[str, ...], *, phase: str, episo
     trouble = NotFinite(
         (*metrics, "a parameter")[int(chunk.culprit)],
         f"in the {phase} phase of episode {episode}, update {int(chunk.step)}",
-        f"went back and took smaller steps {setbacks} times; smaller rates or a larger --diffusion-floor may help"
+        f"went back and took smaller steps {setbacks} times; smaller rates or a larger floor of the noise may help"
         if setbacks == MOST
         else f"going back to the last good state with smaller steps ({setbacks + 1} of {MOST} times)",
         evidence if np.all(np.isfinite(evidence)) else None,

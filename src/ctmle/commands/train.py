@@ -86,7 +86,8 @@ def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, An
 def _verdict(config: TrainConfig, records: list[dict[str, Any]]) -> str:
     first = next((r for r in records if r["success"]), None)
     goal = config.evaluation.success
+    name, what = ("score", "a score") if config.evaluation.rule == "mean" else ("lowest_reward", "a lowest reward")
     if first is None:
-        best = max(r["score"] for r in records)
-        return f"no episode reached a score of {goal:g} (best {best:.3f}): more --episodes may help"
-    return f"success: a score of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"
+        best = max(r[name] for r in records)
+        return f"no episode reached {what} of {goal:g} (best {best:.3f}): more --episodes may help"
+    return f"success: {what} of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"

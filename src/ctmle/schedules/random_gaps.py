@@ -29,7 +29,8 @@ class RandomGaps(Schedule):
     def looks(self, key: PRNGKeyArray, horizon: float) -> Looks:
         gap_key, look_key = jax.random.split(key)
         ends = jnp.cumsum(self.draw(gap_key, self.count(horizon)))
-        grid = jnp.concatenate([jnp.zeros(1), ends / ends[-1] * horizon])
+        inner = ends[:-1] / ends[-1] * horizon
+        grid = jnp.concatenate([jnp.zeros(1), inner, jnp.full(1, horizon, inner.dtype)])
         return with_random_looks(grid, self.random_looks, look_key)
 
     def count(self, horizon: float) -> int:

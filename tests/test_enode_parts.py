@@ -1,0 +1,292 @@
+"""What ENODE is made of: predictions and losses against diffrax and scipy, slopes, curves through controls."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.interpolate import CubicHermiteSpline
+
+from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences, simulate
+from ctmle.dynamics import MultiStep, OdeFit, Slopes, init_ensemble, ode_updates
+from ctmle.dynamics.prediction import interpolated
+from ctmle.envs import Pendulum
+from ctmle.envs.observation import Observation
+from ctmle.planning import LearnedWorld, Policy, init_feedback, random_signal, rollout
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+SPEC = Pendulum().spec
+FLOOR = 0.01
+
+
+def fit(prediction, updates=200, **changes) -> OdeFit:
+    settings = {"subsequences": 8, "length": 5, "learning_rate": 5e-3, "final_rate": 0.1, "noise_rate": 0.0}
+    settings |= {"updates": updates, "noise_floor": FLOOR, "weight_decay": 0.0, **changes}
+    return OdeFit(prediction, **settings)
+
+
+def ensemble_of(members: int, key: int = 0, hidden=(16, 16)):
+    return init_ensemble(
+        SPEC, jax.random.key(key), members=members, hidden=hidden, diffusion="none", floor=0.0
+    )  # fmt: skip
+
+
+def member_of(tree, i):
+    return jax.tree.map(lambda leaf: leaf[i] if eqx.is_array(leaf) else leaf, tree)
+
+
+def random_sequences(groups: int, looks: int, seed: int = 0) -> Sequences:
+    """Irregular times, each stretch under a policy of its own."""
+    random = np.random.default_rng(seed)
+    keys = jax.random.split(jax.random.key(seed), groups)
+    policies = eqx.filter_vmap(
+        lambda key: Policy(init_feedback(SPEC, key, (8,)), random_signal(SPEC, key), jnp.ones(()))
+    )(keys)
+    return Sequences(
+        t=jnp.asarray(np.cumsum(random.uniform(0.03, 0.2, (groups, looks)), axis=1)),
+        y=jnp.asarray(random.normal(size=(groups, looks, 2))),
+        u=jnp.asarray(random.uniform(-1, 1, (groups, looks, 1))),
+        u_slope=jnp.asarray(random.normal(size=(groups, looks, 1))),
+        policies=policies,
+    )
+
+
+def reference_paths(ensemble, batch: Sequences, control: str) -> jax.Array:
+    """Every stretch under every member, by adaptive steps of diffrax; curves through controls are scipy's."""
+    curves = [CubicHermiteSpline(*rows) for rows in zip(batch.t, batch.u, batch.u_slope, strict=True)]
+    return _reference_paths(ensemble, batch, jnp.asarray(np.stack([curve.c for curve in curves])), control)
+
+
+@eqx.filter_jit
+def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
+    def path(dynamics, policy, c, t, start):
+        def u(s, y):
+            if control == "closed-loop":
+                return policy(s, y)
+            piece = jnp.clip(jnp.searchsorted(t, s, side="right") - 1, 0, t.shape[0] - 2)
+            return jnp.clip((s - t[piece]) ** jnp.arange(3.0, -1.0, -1.0) @ c[:, piece], -2, 2)
+
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda s, y, _: dynamics.drift(y, u(s, y))),
+            diffrax.Tsit5(),
+            t0=t[0],
+            t1=t[-1],
+            dt0=0.01,
+            y0=start,
+            saveat=diffrax.SaveAt(ts=t[1:]),
+            stepsize_controller=diffrax.PIDController(rtol=1e-7, atol=1e-8),
+            max_steps=4096,
+        ).ys
+
+    def member(dynamics):
+        rows = (batch.policies, coefficients, batch.t, batch.y[:, 0])
+        return eqx.filter_vmap(lambda *row: path(dynamics, *row))(*rows)
+
+    return eqx.filter_vmap(member)(ensemble)
+
+
+@pytest.mark.parametrize("control", ["interpolated", "closed-loop"])
+def test_a_multi_step_prediction_is_that_of_adaptive_steps(control):
+    batch, ensemble = random_sequences(4, 5), ensemble_of(2)
+    expected = reference_paths(ensemble, batch, control)
+    for i in range(2):
+        found = MultiStep(segments=4, control=control)(SPEC, member_of(ensemble, i), batch)
+        np.testing.assert_allclose(found, SPEC.observation.residual(batch.y[:, 1:], expected[i]), atol=2e-5)
+
+
+def shared_data(trajectories: int = 3, looks: int = 31, gap: float = 0.1) -> Dataset:
+    """A fixed dataset: the pendulum under smooth signals."""
+    env, data, times = Pendulum(sigma=0.0), None, jnp.arange(looks) * gap
+    for i in range(trajectories):
+        feedback = init_feedback(SPEC, jax.random.key(0), (8,))
+        policy = Policy(feedback, random_signal(SPEC, jax.random.key(10 + i)), jnp.zeros(()))
+        trajectory = simulate(env, policy, times, jax.random.key(0))
+        data = (Dataset.empty(trajectory, 8) if data is None else data).add(trajectory)
+    assert data is not None
+    return data
+
+
+def reference_loss(model, batch: Sequences, control: str) -> float:
+    """The mean negative log-likelihood of every predicted look, by diffrax and scipy."""
+    ensemble, log_noise = model
+    paths = reference_paths(ensemble, batch, control)
+    residual = SPEC.observation.residual(jnp.broadcast_to(batch.y[:, 1:], paths.shape), paths)
+    noise = FLOOR + np.exp(np.asarray(log_noise))[:, None, None]
+    return float(-stats.norm.logpdf(np.asarray(residual), scale=noise).sum(axis=-1).mean())
+
+
+def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
+    data, control = shared_data(), "interpolated"
+    how = fit(MultiStep(segments=2, control=control), updates=240, noise_rate=1.0)
+    belief = how.init(ensemble_of(2), 0.3)
+    batch = sample_sequences(data, jax.random.key(1), count=4, length=5)
+    ours, reference = [], []
+    first, one = jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
+    for count in (0, 20, 60, 160):
+        number = jnp.asarray(count, jnp.int32)
+        if count:
+            belief = ode_updates(how, SPEC, data, belief, first, number, one, jax.random.key(2)).state
+        first = first + number
+        model = (belief.ensemble, belief.log_noise)
+        ours.append(float(jnp.mean(how.losses(SPEC, model, batch)[0])))
+        reference.append(reference_loss(model, batch, control))
+    np.testing.assert_allclose(ours, reference, rtol=1e-3, atol=1e-3)
+    assert np.all(np.diff(reference) < 0)
+    assert reference[-1] < reference[0] - 2
+
+
+def test_the_gradient_is_that_of_adaptive_steps():
+    """Along a random direction in the parameters, against central differences of the reference."""
+    batch, ensemble = random_sequences(2, 4, seed=3), ensemble_of(1)
+    how = fit(MultiStep(segments=8, control="closed-loop"))
+    belief = how.init(ensemble, 0.5)
+
+    def loss(ensemble):
+        return jnp.mean(how.losses(SPEC, (ensemble, belief.log_noise), batch)[0])
+
+    gradient = eqx.filter_grad(loss)(ensemble).drift_net
+    direction = jax.tree.map(
+        lambda leaf: jax.random.normal(jax.random.key(leaf.size), leaf.shape), eqx.filter(gradient, eqx.is_array)
+    )
+    along = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True))
+    small, values = 1e-5, []
+    for sign in (1, -1):
+        moved = eqx.apply_updates(ensemble.drift_net, jax.tree.map(lambda d, sign=sign: sign * small * d, direction))
+        moved = eqx.tree_at(lambda e: e.drift_net, ensemble, moved)
+        values.append(reference_loss((moved, belief.log_noise), batch, "closed-loop"))
+    np.testing.assert_allclose(along, (values[0] - values[1]) / (2 * small), rtol=2e-3)
+
+
+class LinearDynamics(eqx.Module):
+    """dy = (A y + B u) dt: what a member would be if it were linear."""
+
+    a: jax.Array
+    b: jax.Array
+
+    def drift(self, y, u):
+        return y @ self.a.T + u @ self.b.T
+
+    def diffusion(self, y, u):
+        return jnp.zeros_like(y)
+
+
+LINEAR = LinearDynamics(jnp.asarray(np.array([[-0.2, 1.0], [-2.0, -0.3]])), jnp.asarray(np.array([[0.0], [1.5]])))
+
+
+def linear_data(gap: float, looks: int = 41) -> Dataset:
+    """The linear system under u = cos(3 t), exactly: homogeneous solution plus the particular one at frequency 3."""
+    matrix, vector = np.asarray(LINEAR.a), np.asarray(LINEAR.b)[:, 0]
+    particular = np.linalg.solve(3j * np.eye(2) - matrix, vector)
+    values, vectors = np.linalg.eig(matrix)
+    times, data = np.arange(looks) * gap, None
+    for start in ([0.5, 0.0], [-0.3, 0.6], [0.0, -0.8]):
+        weights = np.linalg.solve(vectors, np.asarray(start) - particular.real)
+        free = (vectors[None] * np.exp(values[None] * times[:, None])[:, None, :]) @ weights
+        states = free.real + (particular[None] * np.exp(3j * times)[:, None]).real
+        trajectory = Trajectory(jnp.asarray(times), jnp.asarray(states), jnp.asarray(np.cos(3 * times))[:, None], 0.0)
+        data = (Dataset.empty(trajectory, 4) if data is None else data).add(trajectory)
+    assert data is not None
+    return data
+
+
+def no_angles():
+    return eqx.tree_at(lambda s: s.observation, SPEC, Observation(2, ()), is_leaf=lambda x: isinstance(x, Observation))
+
+
+def test_slopes_of_a_linear_system_are_matched_to_third_order():
+    """The truth's own residual over a gap h is O(h^3), so it falls eightfold when the gap is halved."""
+    sizes = []
+    for gap, looks in ((0.1, 21), (0.05, 41)):
+        batch = sample_sequences(linear_data(gap, looks), jax.random.key(0), count=1, length=looks)
+        residual = Slopes()(no_angles(), LINEAR, batch)
+        sizes.append(float(jnp.max(jnp.abs(residual))))
+    assert sizes[0] / sizes[1] == pytest.approx(8, rel=0.2)
+
+
+def test_gradient_matching_finds_a_linear_drift():
+    spec, data = no_angles(), linear_data(0.05)
+    ensemble = init_ensemble(spec, jax.random.key(1), members=2, hidden=(32,), diffusion="none", floor=0.0)
+    how = fit(Slopes(), updates=600, subsequences=32, learning_rate=1e-2)
+    belief = how.init(ensemble, 0.1)
+    count, zero, one = jnp.asarray(600, jnp.int32), jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
+    belief = ode_updates(how, spec, data, belief, zero, count, one, jax.random.key(0)).state
+    y, u = data.states[:3].reshape(-1, 2), data.controls[:3].reshape(-1, 1)
+    truth = LINEAR.drift(y, u)
+    for i in range(2):
+        error = member_of(belief.ensemble, i).drift(y, u) - truth
+        assert float(jnp.sqrt(jnp.mean(error**2))) < 0.05 * float(jnp.sqrt(jnp.mean(truth**2)))
+
+
+@given(st.integers(0, 10_000))
+def test_controls_pass_through_the_samples_of_their_own_sequence(seed):
+    batch = random_sequences(3, 5, seed)
+    control = interpolated(SPEC, batch)
+    for k in range(5):
+        np.testing.assert_allclose(control(batch.t[:, k], batch.y[:, k]), batch.u[:, k], atol=1e-9)
+    middle = 0.3 * batch.t[:, 1] + 0.7 * batch.t[:, 2]
+    for i in range(3):
+        curve = CubicHermiteSpline(batch.t[i], batch.u[i], batch.u_slope[i])
+        expected = np.clip(curve(float(middle[i])), -2, 2)
+        np.testing.assert_allclose(control(middle, batch.y[:, 0])[i], expected, atol=1e-9)
+
+
+def test_a_smooth_signal_is_interpolated_to_third_order():
+    errors = []
+    for gap in (0.1, 0.05):
+        times = jnp.arange(0.0, 3.0, gap)
+        signal = jnp.cos(4 * times)[:, None]
+        trajectory = Trajectory(times, jnp.zeros((times.shape[0], 2)), signal, 0.0)
+        batch = sample_sequences(Dataset.empty(trajectory, 1).add(trajectory), jax.random.key(3), count=16, length=5)
+        control = interpolated(SPEC, batch)
+        inner = (batch.t[:, 0] > 0.2) & (batch.t[:, -1] < 2.7)
+        between = [batch.t[:, k] + share * gap for k in range(4) for share in (0.25, 0.5, 0.75)]
+        worst = [
+            jnp.max(jnp.where(inner, jnp.abs(control(t, batch.y[:, 0])[:, 0] - jnp.cos(4 * t)), 0)) for t in between
+        ]
+        errors.append(float(max(worst)))
+    assert errors[0] / errors[1] > 6
+    assert errors[0] < 0.02
+
+
+def test_stretches_are_consecutive_looks_of_one_trajectory_with_its_slopes():
+    data = None
+    for row, looks in enumerate((9, 6, 12)):
+        times = jnp.arange(float(looks))
+        trajectory = Trajectory(times, (100.0 * row + times)[:, None], (times**2)[:, None], jnp.asarray(float(row)))
+        data = (Dataset.empty(trajectory, 5) if data is None else data).add(trajectory)
+    assert data is not None
+    batch = sample_sequences(data, jax.random.key(0), count=400, length=4)
+    np.testing.assert_array_equal(np.diff(batch.t, axis=1), 1.0)
+    np.testing.assert_array_equal(batch.y[..., 0], 100 * batch.policies[:, None] + batch.t)
+    starts = np.asarray(batch.t[:, 0])
+    for row, looks in enumerate((9, 6, 12)):
+        own = starts[np.asarray(batch.policies) == row]
+        assert set(own) == set(range(looks - 3))
+        slopes = np.gradient(np.arange(float(looks)) ** 2)
+        chosen = np.asarray(batch.policies) == row
+        np.testing.assert_allclose(batch.u_slope[chosen, :, 0], slopes[np.asarray(batch.t[chosen], int)])
+
+
+def test_a_belief_in_an_ode_has_no_noise():
+    ensemble = ensemble_of(2)
+    world, feedback = LearnedWorld(ensemble), init_feedback(SPEC, jax.random.key(0), (8,))
+    start = jax.random.normal(jax.random.key(1), (2, 3, 2))
+    a, b = (rollout(world, SPEC, feedback, start, jax.random.key(k), steps=5, step=0.1).states for k in (0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert not world.noisy
+
+
+@pytest.mark.parametrize(("noise_rate", "learns"), [(0.0, False), (10.0, True)])
+def test_the_observation_noise_is_learned_or_fixed(noise_rate, learns):
+    data, how = shared_data(trajectories=1), fit(Slopes(), updates=100, noise_rate=noise_rate)
+    belief = how.init(ensemble_of(1), 0.37)
+    np.testing.assert_allclose(FLOOR + np.exp(belief.log_noise), 0.37)
+    count, zero, one = jnp.asarray(100, jnp.int32), jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
+    after = ode_updates(how, SPEC, data, belief, zero, count, one, jax.random.key(0)).state
+    assert bool(jnp.all(after.log_noise == belief.log_noise)) is not learns
+    assert bool(jnp.all(after.ensemble.drift_scale == belief.ensemble.drift_scale))
