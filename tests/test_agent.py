@@ -14,13 +14,13 @@ import ctmle.planning.improve as improve_module
 from ctmle.agents import CTMLE, Agent, Phase
 from ctmle.data import Trajectory, simulate
 from ctmle.envs import Pendulum
-from ctmle.schedules import Equidistant, Grid
+from ctmle.schedules import Equidistant, Grid, Schedule
 
 ENV = Pendulum(horizon=4.0)
 SCHEDULE = Equidistant(0.25)
 
 
-def drive(agent, state, trajectories: int, schedule=SCHEDULE):
+def drive(agent, state, trajectories: int, schedule: Schedule = SCHEDULE):
     for _ in range(trajectories):
         state, policy, times = agent.propose(state, schedule)
         key = jax.random.fold_in(jax.random.key(7), agent.standing(state).trajectories)
