@@ -8,7 +8,7 @@ from ctmle.config import ENODEConfig
 from ctmle.dynamics.loop import Chunk
 from ctmle.dynamics.model import init_ensemble
 from ctmle.dynamics.ode_fit import METRICS, OdeBelief, OdeFit, ode_updates
-from ctmle.dynamics.prediction import MultiStep, Slopes
+from ctmle.dynamics.prediction import MultiStep, Prediction, Slopes
 from ctmle.dynamics.transition import segments_of
 from ctmle.envs.base import Spec
 from ctmle.planning.rollout import LearnedWorld, World
@@ -52,32 +52,24 @@ class ENODE(ModelBasedAgent[ENODEConfig]):
     def _fit_dynamics(
         self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
     ) -> Chunk[OdeBelief]:
-        longest = schedule.longest_gap(self.config.trajectory_seconds or state.spec.horizon)
-        fit = self._fit(segments_of(longest, self.config.longest_step))
+        c = self.config
+        longest = schedule.longest_gap(c.trajectory_seconds or state.spec.horizon)
+        prediction = MultiStep(segments_of(longest, c.longest_step), c.solver, c.control)
+        fit = self._fit(prediction, c.dynamics_batch, c.dynamics_updates, c.dynamics_rate)
         return ode_updates(fit, state.spec, state.data, state.belief, state.step, count, pace, key)
 
     def _matching(self) -> OdeFit:
         c = self.config
-        return OdeFit(
-            prediction=Slopes(),
-            subsequences=c.matching_batch,
-            length=c.dynamics_length,
-            updates=c.matching_updates,
-            learning_rate=c.matching_rate,
-            final_rate=c.dynamics_final_rate,
-            noise_rate=c.noise_rate if c.noise == "learned" else 0.0,
-            noise_floor=c.noise_floor,
-            weight_decay=c.weight_decay,
-        )
+        return self._fit(Slopes(), c.matching_batch, c.matching_updates, c.matching_rate)
 
-    def _fit(self, segments: int) -> OdeFit:
+    def _fit(self, prediction: Prediction, subsequences: int, updates: int, rate: float) -> OdeFit:
         c = self.config
         return OdeFit(
-            prediction=MultiStep(segments, c.solver, c.control),
-            subsequences=c.dynamics_batch,
+            prediction=prediction,
+            subsequences=subsequences,
             length=c.dynamics_length,
-            updates=c.dynamics_updates,
-            learning_rate=c.dynamics_rate,
+            updates=updates,
+            learning_rate=rate,
             final_rate=c.dynamics_final_rate,
             noise_rate=c.noise_rate if c.noise == "learned" else 0.0,
             noise_floor=c.noise_floor,

@@ -112,7 +112,7 @@ def _clock(seconds: float) -> str:
 def episode_table(records: list[Record]) -> Table:
     """The episodes of a run, one line each."""
     table = Table(title="episodes")
-    for name in ("episode", "score", "+-", "share >= 0.9", "imagined", "looks", "seconds"):
+    for name in ("episode", "score", "+-", "successes", "imagined", "looks", "seconds"):
         table.add_column(name, justify="right")
     for r in records:
         seconds = sum(value for name, value in r.items() if name.endswith("seconds"))
