@@ -69,7 +69,8 @@ def main() -> None:
     probes = 2 * size if learner.covariance == "moments" else 0
     segments = max(1, round(config.gap / learner.longest_step))
     # Gradients by weights and by inputs cost one evaluation each; the recorded policy needs only those by inputs.
-    per_sample = segments * (4 * (3 * drift + 2 * closed_loop) + probes * (drift + closed_loop))
+    evaluations = 3 if learner.solver == "rk3" else 4
+    per_sample = segments * (evaluations * (3 * drift + 2 * closed_loop) + probes * (drift + closed_loop))
     dynamics_flops = learner.ensemble * samples * per_sample
 
     steps = round(learner.policy_horizon / learner.policy_step)
@@ -83,7 +84,7 @@ def main() -> None:
     )
     print(f"preset {config.preset}: ensemble {learner.ensemble}, drift {learner.dynamics_hidden}, {jax.devices()[0]}")
     for name, start, flops, rows in cases:
-        if learner.solver != "rk4" and name == "dynamics update":
+        if learner.solver == "dopri5" and name == "dynamics update":
             print("(the adaptive solver chooses its own number of steps: its GFLOP/s assume one step per gap)")
         seconds = best_seconds(lambda start=start: agent.advance(start, run.schedule), 3) / UPDATES
         rate, best = flops / seconds / 1e9, peak(learner.ensemble, rows, width)

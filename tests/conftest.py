@@ -16,6 +16,8 @@ os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_opti
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "jax")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 jax.config.update("jax_compilation_cache_dir", None)
+# As the command line has them on two cores, so that what is spread over devices is spread in tests too.
+jax.config.update("jax_num_cpu_devices", 2)
 
 install_import_hook("ctmle", "beartype.beartype").__enter__()
 

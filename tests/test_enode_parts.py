@@ -276,7 +276,8 @@ def test_a_belief_in_an_ode_has_no_noise():
     ensemble = ensemble_of(2)
     world, feedback = LearnedWorld(ensemble), init_feedback(SPEC, jax.random.key(0), (8,))
     start = jax.random.normal(jax.random.key(1), (2, 3, 2))
-    a, b = (rollout(world, SPEC, feedback, start, jax.random.key(k), steps=5, step=0.1).states for k in (0, 1))
+    noises = (jax.random.normal(jax.random.key(k), (5, *start.shape)) for k in (0, 1))
+    a, b = (rollout(world, SPEC, feedback, start, noise, step=0.1).states for noise in noises)
     np.testing.assert_array_equal(a, b)
     assert not world.noisy
 

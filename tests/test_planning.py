@@ -37,7 +37,7 @@ def test_gradient_through_a_rollout_is_the_finite_difference():
     start = jax.random.normal(jax.random.key(2), (2, 3, 2), dtype=jnp.float64)
 
     def value(feedback):
-        path = rollout(world, spec, feedback, start, jax.random.key(3), steps=10, step=0.1)
+        path = rollout(world, spec, feedback, start, jax.random.normal(jax.random.key(3), (10, *start.shape)), step=0.1)
         return jnp.mean(returns_to_go(path.rewards, path.rewards[-1], 0.1, 5.0)[0])
 
     gradient = eqx.filter_grad(value)(feedback)

@@ -37,8 +37,8 @@ MATRIX = np.array([[-0.3, 1.0], [-4.0, -0.5]])
 G = np.array([0.3, 0.8])
 
 
-def law_of(segments: int, gap: float, covariance: Any = "moments"):
-    law = TransitionLaw(segments, covariance=covariance)
+def law_of(segments: int, gap: float, covariance: Any = "moments", solver: Any = "rk4"):
+    law = TransitionLaw(segments, solver, covariance)
     dynamics = LinearDynamics(jnp.asarray(MATRIX), jnp.asarray(G))
     y = jnp.asarray([[1.0, -0.5], [0.2, 0.3]])
     return law(dynamics, no_control, jnp.zeros(2), y, jnp.full(2, gap)), np.asarray(y)
@@ -63,7 +63,8 @@ def test_euler_covariance_is_right_to_first_order_only():
     assert errors[0] / errors[1] == pytest.approx(4, rel=0.1)
 
 
-def test_rk4_agrees_with_adaptive_dormand_prince_on_a_network():
+@pytest.mark.parametrize("solver", ["rk3", "rk4"])
+def test_fixed_steps_agree_with_adaptive_dormand_prince_on_a_network(solver):
     dynamics = init_dynamics(Pendulum().spec, jax.random.key(0), hidden=(32, 32), diffusion="state", floor=0.01)
     y = jax.random.normal(jax.random.key(1), (6, 5, 2))
     t, gap = jnp.zeros((6, 5)), jax.random.uniform(jax.random.key(2), (6, 5), maxval=0.25)
@@ -71,19 +72,20 @@ def test_rk4_agrees_with_adaptive_dormand_prince_on_a_network():
     def control(t, y):
         return jnp.sin(y[..., :1])
 
-    fixed = TransitionLaw(2, "rk4")(dynamics, control, t, y, gap)
+    fixed = TransitionLaw(2, solver)(dynamics, control, t, y, gap)
     adaptive = TransitionLaw(2, "dopri5")(dynamics, control, t, y, gap)
     np.testing.assert_allclose(fixed.mean, adaptive.mean, atol=2e-4)
     np.testing.assert_allclose(fixed.factor, adaptive.factor, atol=2e-4)
 
 
-def test_rk4_has_order_four():
+@pytest.mark.parametrize(("solver", "order"), [("rk3", 3), ("rk4", 4)])
+def test_methods_have_their_order(solver, order):
     truth = expm(MATRIX)
     errors = []
     for segments in (4, 8):
-        law, y = law_of(segments, 1.0)
+        law, y = law_of(segments, 1.0, solver=solver)
         errors.append(np.abs(law.mean - y @ truth.T).max())
-    assert errors[0] / errors[1] == pytest.approx(16, rel=0.25)
+    assert errors[0] / errors[1] == pytest.approx(2**order, rel=0.25)
 
 
 def test_a_gap_of_zero_is_finite_and_stays_put():

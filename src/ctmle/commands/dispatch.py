@@ -22,6 +22,12 @@ def use_compilation_cache() -> None:
 
 
 def use_threads(threads: int | None) -> None:
-    """Before anything is computed: JAX reads it once."""
+    """Before anything is computed: JAX reads it once. Each thread is a device, for ensembles to be spread over."""
     if threads is not None:
         os.environ["PJRT_NPROC"] = str(threads)
+    jax.config.update("jax_num_cpu_devices", threads or _cores())
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

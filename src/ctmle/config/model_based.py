@@ -35,8 +35,8 @@ class ModelBasedConfig:
     """The rate at the end of the phase as a share of the one at its start (cosine in between)."""
     weight_decay: float = 1e-4
     """Decoupled weight decay of AdamW."""
-    solver: Literal["rk4", "dopri5"] = "rk4"
-    """Integrator of the drift between looks: fixed-step Runge-Kutta, or adaptive Dormand-Prince (the papers')."""
+    solver: Literal["rk3", "rk4", "dopri5"] = "rk3"
+    """Integrator of the drift between looks: Runge-Kutta in fixed steps, or adaptive Dormand-Prince (the papers')."""
     longest_step: float = 0.125
     """Longest step of the fixed-step integrator in seconds."""
 

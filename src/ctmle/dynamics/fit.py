@@ -14,6 +14,7 @@ from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
+from ctmle.dynamics.spread import compiled_over_devices
 from ctmle.dynamics.transition import TransitionLaw, closed_loop
 from ctmle.envs.base import Spec
 
@@ -138,7 +139,7 @@ def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:
     return final + (1 - final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
 
 
-@eqx.filter_jit
+@compiled_over_devices
 def fit_updates(
     fit: Fit,
     spec: Spec,

@@ -15,6 +15,7 @@ from ctmle.dynamics.fit import cosine_decay, model_optimiser
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.prediction import Prediction
+from ctmle.dynamics.spread import compiled_over_devices
 from ctmle.envs.base import Spec
 
 METRICS: tuple[str, ...] = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")
@@ -100,7 +101,7 @@ def ode_update(
     )
 
 
-@eqx.filter_jit
+@compiled_over_devices
 def ode_updates(
     fit: OdeFit,
     spec: Spec,

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -21,16 +20,17 @@ ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
 
-SolverKind = Literal["rk4", "dopri5"]
+SolverKind = Literal["rk3", "rk4", "dopri5"]
 CovarianceKind = Literal["moments", "euler"]
 
 
 class TransitionLaw(eqx.Module):
     """(dynamics, control, t, y, gap) -> Gaussian, under the control law that acts during the gap.
 
-    The mean follows the drift for `segments` steps of `rk4`, or by adaptive Dormand-Prince through diffrax (`dopri5`,
-    the paper's). The covariance is g^2 * gap (`euler`, step 2c of the paper's appendix), or follows the linearised
-    equation dP = JP + PJ' + gg' along the mean (`moments`), which stays right when the gap is not small.
+    The mean follows the drift for `segments` steps of a fixed Runge-Kutta method (`rk3`, `rk4`), or by adaptive
+    Dormand-Prince through diffrax (`dopri5`, the paper's). The covariance is g^2 * gap (`euler`, step 2c of the
+    paper's appendix), or follows the linearised equation dP = JP + PJ' + gg' along the mean (`moments`), which stays
+    right when the gap is not small.
     """
 
     segments: int = eqx.field(static=True, default=1)
@@ -54,7 +54,7 @@ class TransitionLaw(eqx.Module):
             return _spread(drift, start, here, there, lasting / self.segments, g, covariance), None
 
         nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
-        covariance, _ = jax.lax.scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
+        covariance, _ = _scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
         return Gaussian(path[-1], cholesky(covariance))
 
 
@@ -76,29 +76,53 @@ def mean_path(
     drift: Callable, t: Times, y: Points, gap: Times, segments: int, solver: SolverKind
 ) -> Float[Array, "ends ..."]:
     """Where the drift leads from y, at the ends of equal segments of the gap."""
-    return (_rk4_path if solver == "rk4" else _dopri5_path)(drift, t, y, gap, segments)
+    if solver == "dopri5":
+        return _dopri5_path(drift, t, y, gap, segments)
+    return _fixed_path(_rk3_slope if solver == "rk3" else _rk4_slope, drift, t, y, gap, segments)
 
 
-def _rk4_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
+def _fixed_path(
+    slope: Callable, drift: Callable, t: Times, y: Points, gap: Times, segments: int
+) -> Float[Array, "ends ..."]:
     """The mean at the ends of equal segments of the gap."""
     h = gap / segments
-    dy = h[..., None]
 
     def segment(y: Points, i: Array) -> tuple[Points, Points]:
-        s = t + i * h
-        k1 = drift(s, y)
-        k2 = drift(s + h / 2, y + dy / 2 * k1)
-        k3 = drift(s + h / 2, y + dy / 2 * k2)
-        k4 = drift(s + h, y + dy * k3)
-        y = y + dy / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        y = y + h[..., None] * slope(drift, t + i * h, y, h)
         return y, y
 
-    _, later = jax.lax.scan(segment, y, jnp.arange(segments, dtype=y.dtype))
+    _, later = _scan(segment, y, jnp.arange(segments, dtype=y.dtype))
     return jnp.concatenate([y[None], later])
+
+
+def _rk3_slope(drift: Callable, t: Times, y: Points, h: Times) -> Points:
+    """Of a step by the method of Bogacki and Shampine: third order for three evaluations."""
+    k1 = drift(t, y)
+    k2 = drift(t + h / 2, y + h[..., None] / 2 * k1)
+    k3 = drift(t + 3 * h / 4, y + 3 * h[..., None] / 4 * k2)
+    return (2 * k1 + 3 * k2 + 4 * k3) / 9
+
+
+def _rk4_slope(drift: Callable, t: Times, y: Points, h: Times) -> Points:
+    """Of a step by the classical method: fourth order for four evaluations."""
+    k1 = drift(t, y)
+    k2 = drift(t + h / 2, y + h[..., None] / 2 * k1)
+    k3 = drift(t + h / 2, y + h[..., None] / 2 * k2)
+    k4 = drift(t + h, y + h[..., None] * k3)
+    return (k1 + 2 * k2 + 2 * k3 + k4) / 6
+
+
+def _scan(body: Callable, start: Array, segments: Any) -> tuple[Array, Any]:
+    """`jax.lax.scan`, but a single segment, the usual case, is no loop: that is a second less to trace and compile."""
+    if jax.tree.leaves(segments)[0].shape[0] > 1:
+        return jax.lax.scan(body, start, segments)
+    end, out = body(start, jax.tree.map(lambda leaf: leaf[0], segments))
+    return end, jax.tree.map(lambda leaf: leaf[None], out)
 
 
 def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
     """The same by diffrax, all gaps stretched to one unit interval so that they share their steps."""
+    import diffrax  # only here: it takes a third of a second, and most runs do without
 
     def field(s: Any, y: Points, args: Any) -> Points:
         return gap[..., None] * drift(t + s * gap, y)

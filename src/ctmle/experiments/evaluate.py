@@ -103,7 +103,8 @@ def _imagine(
 ) -> Float[Array, ""]:
     start_key, noise_key = jax.random.split(key)
     start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.members, particles)))
-    path = rollout(world, spec, feedback, start, noise_key, steps=steps, step=step)
+    noise = jax.random.normal(noise_key, (steps, *start.shape))
+    path = rollout(world, spec, feedback, start, noise, step=step)
     return jnp.mean(path.rewards[round(warm_up / step) :])
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.dynamics.fit import cosine_decay
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.mlp import Mlp
+from ctmle.dynamics.spread import compiled_over_devices, mean_gradient
 from ctmle.envs.base import Spec
 from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, World, rollout
@@ -124,13 +125,17 @@ def improve_update(
     start_key, noise_key, critic_key = jax.random.split(key, 3)
     start = starts.sample(start_key, world.members, improve.particles // world.members)
 
-    def actor_loss(feedback: Feedback) -> tuple[Array, Rollout]:
-        path = rollout(world, spec, feedback, start, noise_key, steps=improve.steps, step=improve.step)
+    members, particles, size = start.shape
+    noise = jax.random.normal(noise_key, (members, improve.steps, particles, size))
+
+    def actor_loss(feedback: Feedback, parts: tuple[World, Array, Array]) -> tuple[Array, Rollout]:
+        world, start, noise = parts
+        path = rollout(world, spec, feedback, start, jnp.swapaxes(noise, 0, 1), step=improve.step)
         last = bootstrap * state.target(path.states[-1])
         gained = jnp.mean(returns_to_go(path.rewards, last, improve.step, improve.discount_time)[0])
         return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 
-    (loss, path), gradient = eqx.filter_value_and_grad(actor_loss, has_aux=True)(state.feedback)
+    (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world, start, noise))
     updates, actor_optimiser = improve.actor_optimiser.update(gradient, state.actor_optimiser)
     rate = pace * improve.actor_rate * cosine_decay(step / improve.updates, improve.final_rate)
     feedback = eqx.apply_updates(state.feedback, jax.tree.map(lambda leaf: rate * leaf, updates))
@@ -163,9 +168,8 @@ def _fit_critic(
     count = min(improve.critic_batch, points.shape[0])
     arrays, static = eqx.partition(critic, eqx.is_array)
 
-    def body(carry: tuple[Any, Any], key: PRNGKeyArray) -> tuple[tuple[Any, Any], Array]:
+    def body(carry: tuple[Any, Any], chosen: Int[Array, " batch"]) -> tuple[tuple[Any, Any], Array]:
         arrays, optimiser = carry
-        chosen = jax.random.randint(key, (count,), 0, points.shape[0])
 
         def loss(arrays: Any) -> Array:
             return jnp.mean((eqx.combine(arrays, static)(points[chosen]) - targets[chosen]) ** 2)
@@ -175,11 +179,12 @@ def _fit_critic(
         updates = jax.tree.map(lambda leaf: pace * leaf, updates)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
-    (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), jax.random.split(key, improve.critic_steps))
+    batches = jax.random.randint(key, (improve.critic_steps, count), 0, points.shape[0])
+    (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), batches)
     return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
 
 
-@eqx.filter_jit
+@compiled_over_devices
 def improve_updates(
     improve: Improve,
     spec: Spec,

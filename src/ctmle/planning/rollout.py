@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ctmle.dynamics.model import SDE, Dynamics
 from ctmle.envs.base import Env, Spec
@@ -75,9 +75,15 @@ class Rollout(eqx.Module):
 
 
 def rollout(
-    world: World, spec: Spec, feedback: Feedback, start: Particles, key: PRNGKeyArray, *, steps: int, step: float
+    world: World,
+    spec: Spec,
+    feedback: Feedback,
+    start: Particles,
+    noise: Float[Array, "steps members particles observed"],
+    *,
+    step: float,
 ) -> Rollout:
-    """`steps` steps of the closed-loop SDE, with the reward per unit of time at every point."""
+    """Steps of the closed-loop SDE, one for each standard normal `noise`, with the reward per second at every point."""
 
     def drift(t: Array, y: Particles) -> Particles:
         return world.drift(y, feedback(y))
@@ -89,7 +95,6 @@ def rollout(
         y = sde_step(drift, diffusion, jnp.zeros(()), y, jnp.asarray(step), dw)
         return y, y
 
-    noise = jnp.sqrt(step) * jax.random.normal(key, (steps, *start.shape))
-    _, later = jax.lax.scan(body, start, noise)
+    _, later = jax.lax.scan(body, start, jnp.sqrt(step) * noise)
     states = jnp.concatenate([start[None], later])
     return Rollout(states, spec.reward(states, feedback(states)))

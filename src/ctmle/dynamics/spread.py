@@ -1,0 +1,94 @@
+"""The members of an ensemble on all devices that there are: cores of a processor, or accelerators."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Float
+
+from ctmle.dynamics.model import Dynamics
+
+MEMBERS = "members"
+
+Parameters = TypeVar("Parameters")
+Parts = TypeVar("Parts")
+Beside = TypeVar("Beside")
+
+
+def compiled_over_devices(updates: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `updates`; every ensemble in its arguments is split over the devices, and all else is on each of them.
+
+    What comes back is on one device, as anything else is: nobody else needs to know. (To send it there and back
+    costs some milliseconds per call, which is some dozens of updates.) Small matrix products do not use more than
+    one core, so on a processor this is what makes use of the others.
+    """
+    compiled = eqx.filter_jit(updates)
+
+    @functools.wraps(updates)
+    def call(*arguments: Any) -> Any:
+        mesh = mesh_for(arguments)
+        if mesh is None:
+            return compiled(*arguments)
+        with jax.set_mesh(mesh):
+            return _on_first_device(compiled(*_split(arguments, mesh)))
+
+    return call
+
+
+def mesh_for(tree: Any) -> Mesh | None:
+    """As many devices as the ensemble in `tree` can be split over in equal parts; none if that is one."""
+    ensemble = next((node for node in _nodes(tree) if _is_ensemble(node)), None)
+    if ensemble is None:
+        return None
+    members, devices = ensemble.drift_scale.shape[0], jax.local_devices()
+    count = max(n for n in range(1, len(devices) + 1) if members % n == 0)
+    return None if count == 1 else jax.make_mesh((count,), (MEMBERS,), (AxisType.Auto,), devices=devices[:count])
+
+
+def mean_gradient(
+    loss: Callable[[Parameters, Parts], tuple[Float[Array, ""], Beside]], parameters: Parameters, parts: Parts
+) -> tuple[tuple[Float[Array, ""], Beside], Any]:
+    """Value and gradient of a mean over members by `parameters`, which all members share.
+
+    Arrays in `parts` have the member axis first, what is beside the loss has it second. Each device sums up its own
+    members; they meet once, at the end. (Left to the compiler they would meet at every step of a loop in the loss.)
+    """
+    if jax.sharding.get_abstract_mesh().empty:
+        return eqx.filter_value_and_grad(loss, has_aux=True)(parameters, parts)
+    arrays, static = eqx.partition((parameters, parts), eqx.is_array)
+
+    def on_device(parameters: Any, parts: Any) -> tuple[tuple[Array, Any], Any]:
+        parameters = jax.lax.pcast(parameters, MEMBERS, to="varying")
+        parameters, parts = eqx.combine((parameters, parts), static)
+        (value, beside), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(parameters, parts)
+        value, gradient = jax.lax.pmean((value, eqx.filter(gradient, eqx.is_array)), MEMBERS)
+        return (value, beside), gradient
+
+    everywhere, first, second = PartitionSpec(), PartitionSpec(MEMBERS), PartitionSpec(None, MEMBERS)
+    together = jax.shard_map(on_device, in_specs=(everywhere, first), out_specs=((everywhere, second), everywhere))
+    return together(*arrays)
+
+
+def _is_ensemble(node: Any) -> bool:
+    return isinstance(node, Dynamics)
+
+
+def _nodes(tree: Any) -> list[Any]:
+    return jax.tree.leaves(tree, is_leaf=_is_ensemble)
+
+
+def _split(tree: Any, mesh: Mesh) -> Any:
+    def put(node: Any) -> Any:
+        spec = PartitionSpec(MEMBERS) if _is_ensemble(node) else PartitionSpec()
+        arrays, static = eqx.partition(node, eqx.is_array)
+        return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, spec)), static)
+
+    return jax.tree.map(put, tree, is_leaf=_is_ensemble)
+
+
+def _on_first_device(tree: Any) -> Any:
+    arrays, static = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, jax.local_devices()[0]), static)

@@ -1,0 +1,68 @@
+"""Work spread over devices is the same work."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import LEARNER
+
+import ctmle.dynamics.spread as spread_module
+from ctmle.agents import CTMLE, Phase
+from ctmle.data import simulate
+from ctmle.dynamics.model import init_ensemble
+from ctmle.dynamics.spread import mean_gradient, mesh_for
+from ctmle.envs import Pendulum
+from ctmle.schedules import Equidistant
+
+ENV = Pendulum(horizon=4.0)
+
+
+def ensemble_of(members: int):
+    key = jax.random.key(0)
+    return init_ensemble(ENV.spec, key, members=members, hidden=(8,), diffusion="constant", floor=0.01)
+
+
+@pytest.mark.parametrize(("members", "devices"), [(1, 1), (2, 2), (3, 1), (10, 2)])
+def test_every_device_has_the_same_number_of_members(members, devices):
+    mesh = mesh_for({"belief": ensemble_of(members), "other": jnp.zeros(3)})
+    assert (1 if mesh is None else mesh.size) == devices
+
+
+def test_without_an_ensemble_there_is_nothing_to_spread():
+    assert mesh_for((jnp.zeros((2, 2)),)) is None
+
+
+def test_the_mean_gradient_over_devices_is_that_over_members():
+    key = jax.random.key(1)
+    points, shared = jax.random.normal(key, (2, 5, 2)), jnp.asarray([0.3, -0.7])
+
+    def loss(shared, parts):
+        ensemble, y = parts
+        drift = eqx.filter_vmap(lambda member, y: member.drift(y, y @ shared[:, None]))(ensemble, y)
+        return jnp.mean(drift**2), jnp.moveaxis(drift, 0, 1)
+
+    arguments = shared, (ensemble_of(2), points)
+    (value, beside), gradient = mean_gradient(loss, *arguments)
+    with jax.set_mesh(mesh_for(arguments)):
+        (spread_value, spread_beside), spread_gradient = eqx.filter_jit(mean_gradient)(loss, *arguments)
+    np.testing.assert_allclose(spread_value, value, rtol=1e-6)
+    np.testing.assert_allclose(spread_beside, beside, rtol=1e-6)
+    np.testing.assert_allclose(spread_gradient, gradient, rtol=1e-5)
+
+
+@pytest.mark.parametrize("phase", [Phase.DYNAMICS, Phase.POLICY])
+def test_spread_updates_are_those_on_one_device(phase, monkeypatch):
+    """To rounding, which differs because sums are taken in another order; and what comes back is on one device."""
+    agent, schedule = CTMLE(LEARNER), Equidistant(0.25)
+    state = agent.init(ENV.spec, jax.random.key(0))
+    for number in range(2):
+        state, policy, looks = agent.propose(state, schedule)
+        state = agent.observe(state, simulate(ENV, policy, looks, jax.random.key(number), step=0.05))
+    state = eqx.tree_at(lambda s: s.phase, state, jnp.asarray(phase, jnp.int32))
+    spread = agent.advance(state, schedule)
+    monkeypatch.setattr(spread_module, "mesh_for", lambda tree: None)
+    alone = agent.advance(state, schedule)
+    for a, b in zip(*(jax.tree.leaves(eqx.filter(s, eqx.is_inexact_array)) for s in (spread, alone)), strict=True):
+        assert len(a.sharding.device_set) == 1
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
