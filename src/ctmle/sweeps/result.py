@@ -1,0 +1,28 @@
+"""What a sweep keeps of each of its runs: one line, whatever the run itself has on the disk."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ctmle.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: what was asked, how it ended, and the scores of its tests, in the order of its episodes."""
+
+    name: str
+    """Of its folder: what varies in the sweep, and a digest of the whole config."""
+    config: TrainConfig
+    status: Literal["finished", "failed"]
+    reason: str = ""
+    """Why it failed, in one sentence; empty if it did not."""
+    episodes: tuple[int, ...] = ()
+    """Numbers of the tested episodes; the fields below have one entry for each."""
+    scores: tuple[float, ...] = ()
+    score_errors: tuple[float, ...] = ()
+    looks: tuple[int, ...] = ()
+    first_success: int | None = None
+    """The first episode whose test was a success."""
+    looks_to_success: int | None = None
+    seconds: float = 0.0
+    """Wall clock of all its phases."""
