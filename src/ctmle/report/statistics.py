@@ -1,0 +1,112 @@
+"""What a few numbers say: estimates with intervals from resampling. Numpy only, and the same answer every time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+Samples = Float[np.ndarray, "_ ..."]
+"""Independent samples (runs of different seeds) along the first axis."""
+
+Statistic = Callable[[Sequence[Samples]], float]
+"""A number from groups of samples; NaN where it is not defined."""
+
+RESAMPLES = 2000
+LEVEL = 0.95
+MOST_UNDEFINED = 0.1
+"""If a statistic is not defined in a larger share of resamples, its interval is not known."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval. None stands for what is not known: never for zero."""
+
+    value: float | None
+    interval: tuple[float, float] | None = None
+    samples: int = 0
+    """In the smallest of the groups that it is made from."""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "not known"
+        if self.interval is None:
+            return f"{self.value:.3g} (interval not known)"
+        low, high = self.interval
+        return f"{self.value:.3g} ({low:.3g} to {high:.3g})"
+
+
+def bootstrap(
+    groups: Sequence[Samples],
+    statistic: Statistic,
+    *,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Estimate:
+    """The statistic with its percentile interval from the stratified bootstrap: every group is resampled by itself.
+
+    The interval is not known where resampling cannot show a spread: a group of one sample, or samples that are all
+    alike within every group.
+    """
+    fewest = min((len(group) for group in groups), default=0)
+    if fewest == 0:
+        return Estimate(None)
+    value = statistic(groups)
+    if not np.isfinite(value):
+        return Estimate(None, samples=fewest)
+    if fewest == 1 or all(bool((group == group[0]).all()) for group in groups):
+        return Estimate(float(value), samples=fewest)
+    random = np.random.default_rng(seed)
+    drawn = np.array(
+        [statistic([group[random.integers(len(group), size=len(group))] for group in groups]) for _ in range(resamples)]
+    )
+    defined = drawn[np.isfinite(drawn)]
+    if len(defined) < (1 - MOST_UNDEFINED) * resamples:
+        return Estimate(float(value), samples=fewest)
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(float(value), (float(low), float(high)), fewest)
+
+
+def interquartile_mean(samples: Float[np.ndarray, "..."]) -> float:
+    """The mean without the lowest and the highest quarter; of fewer than four samples, that of all of them.
+
+    As in Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the Statistical Precipice*.
+    """
+    ordered = np.sort(samples, axis=None)
+    cut = len(ordered) // 4
+    return float(ordered[cut : len(ordered) - cut].mean())
+
+
+def probability_of_improvement(ours: Float[np.ndarray, " ours"], theirs: Float[np.ndarray, " theirs"]) -> float:
+    """How often one of ours is higher than one of theirs; ties count half."""
+    difference = ours[:, None] - theirs[None, :]
+    return float(((difference > 0) + 0.5 * (difference == 0)).mean())
+
+
+def slope(x: Float[np.ndarray, " points"], y: Float[np.ndarray, " points"]) -> float:
+    """Of the line of least squares; NaN where x does not vary."""
+    centred = x - x.mean()
+    spread = float((centred**2).sum())
+    return float((centred * y).sum()) / spread if spread > 0 else float("nan")
+
+
+def log_log_slope(x: Float[np.ndarray, " points"], y: Float[np.ndarray, " points"]) -> float:
+    """The exponent p of the power law y = c x^p that fits best in logarithms. Points with y <= 0 have none."""
+    positive = y > 0
+    return slope(np.log(x[positive]), np.log(y[positive])) if positive.sum() > 1 else float("nan")
+
+
+def spearman(x: Float[np.ndarray, " points"], y: Float[np.ndarray, " points"]) -> float:
+    """Rank correlation: 1 if y always rises with x, -1 if it always falls; NaN where one of them does not vary."""
+    x, y = ranks(x), ranks(y)
+    x, y = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((x**2).sum() * (y**2).sum()))
+    return float((x * y).sum()) / scale if scale > 0 else float("nan")
+
+
+def ranks(values: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
+    """From 1; equal values share the mean of their ranks."""
+    below = (values[None, :] < values[:, None]).sum(axis=1)
+    equal = (values[None, :] == values[:, None]).sum(axis=1)
+    return below + (equal + 1) / 2
