@@ -16,7 +16,7 @@ from ctmle.config import ENODEConfig, EvaluationConfig, preset
 from ctmle.envs import Env
 from ctmle.experiments import Run, Score, evaluate
 from ctmle.planning import Policy, init_feedback, silent_signal
-from ctmle.report.compare import compare
+from ctmle.report.compare import SavedRun, compare
 from ctmle.storage import RunFolder
 
 
@@ -61,7 +61,7 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_diffusion(tmp_path
         seconds = {f"{phase}_seconds" for phase in (*phases, "test")}
         assert record.keys() == shared | own | seconds
     assert [record["looks"] for record in records] == [4 * 17, 6 * 17]
-    panel = compare([str(folder.path) for folder in folders])[0]
+    panel = compare([SavedRun.read(str(folder.path)) for folder in folders])[0]
     assert panel.curves[0].agent == "enode"
     assert panel.curves[0].seeds == (0, 1)
 
