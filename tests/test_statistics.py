@@ -138,9 +138,9 @@ def test_intervals_scale_and_shift_with_the_samples(values, scale, shift):
 
 
 def test_groups_are_resampled_each_by_itself():
-    """Two groups that are constant each have no spread, however far they are apart; pooled they would have one."""
+    """Two groups that are constant each have no spread between them, however far they are apart; pooled they have."""
     far = [np.zeros(4), np.full(4, 10.0)]
-    assert bootstrap(far, difference_of_means) == Estimate(-10.0, samples=4)
+    assert bootstrap(far, difference_of_means) == Estimate(-10.0, (-10.0, -10.0), 4)
     pooled = bootstrap([np.concatenate(far)], mean_of_first)
     assert pooled.interval is not None
 

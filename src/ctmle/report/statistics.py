@@ -48,9 +48,8 @@ def bootstrap(
 ) -> Estimate:
     """The statistic with its 95% interval from the stratified bootstrap: every group is resampled by itself.
 
-    The interval is the percentile interval, stretched for few samples. It is not known where resampling shows no
-    spread: with one sample in a group, with samples that are all alike, with groups that do not overlap at all where
-    only their order counts.
+    The interval is the percentile interval, stretched for few samples. It is not known where samples cannot show a
+    spread: one alone in its group, or all of them equal.
     """
     fewest = min((len(group) for group in groups), default=0)
     if fewest == 0:
@@ -58,14 +57,14 @@ def bootstrap(
     value = statistic(groups)
     if not math.isfinite(value):
         return Estimate(None, samples=fewest)
-    if fewest == 1:
-        return Estimate(value, samples=1)
+    if fewest == 1 or np.ptp(np.concatenate([group.ravel() for group in groups])) == 0:
+        return Estimate(value, samples=fewest)
     random = np.random.default_rng(seed)
     drawn = np.array(
         [statistic([group[random.integers(len(group), size=len(group))] for group in groups]) for _ in range(resamples)]
     )
     defined = drawn[np.isfinite(drawn)]
-    if len(defined) < (1 - MOST_UNDEFINED) * resamples or np.ptp(defined) == 0:
+    if len(defined) < (1 - MOST_UNDEFINED) * resamples:
         return Estimate(value, samples=fewest)
     low, high = value + _stretch(groups) * (np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - value)
     return Estimate(value, (float(max(low, bounds[0])), float(min(high, bounds[1]))), fewest)
