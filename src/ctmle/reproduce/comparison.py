@@ -35,12 +35,12 @@ class Comparison:
     """Three agents on three systems."""
 
     definitions = (
-        "A score is the mean reward after the warm-up over the test trajectories of an episode; the final score is that"
-        " of the last episode. Leads are differences of interquartile means over seeds (with fewer than four seeds:"
-        " of means); over all systems, the scores of all of them are pooled and resampled system by system. The chance"
-        " is the probability of improvement: how often a run of CT-MLE ends above one of the baseline, ties counting"
-        " half. Episodes to success is the first episode with a score of at least 0.9; a run without any counts with"
-        " one more than it had."
+        "A score is the mean reward after the warm-up over the test trajectories of an episode; the final score is"
+        " that of the last episode. Leads are differences of interquartile means over seeds (with fewer than four"
+        " seeds: of means); over all systems, the scores of all of them are pooled and resampled system by system."
+        " The chance is the probability of improvement: how often a run of CT-MLE ends above one of the baseline,"
+        " ties counting half. Episodes to success is the first episode with a score of at least 0.9; a run without"
+        " any counts with one more than it had."
     )
 
     def runs(self, command: ReproduceCommand) -> list[TrainConfig]:

@@ -31,14 +31,15 @@ class Convergence:
     """A score to measure from, such as the oracle's; the best test score of the runs where that is higher."""
 
     definitions = (
-        "The paper does not define its reward error. Here it is what a score (mean reward after the warm-up over the"
-        " test trajectories) lacks to the optimum. The optimum is the best that is known: the score given as --optimum"
-        " (`ctmle oracle` prints one), or the best test score of any of these runs if that is higher. The best of"
-        " many noisy tests may lie above what any policy can reach, which makes the decay look slower, or below it if"
-        " learning has not come to its end, which makes it look faster. The policy drawn from N episodes is what the"
-        " paper's algorithm returns and its theorem bounds: its error is the mean of those of the first N. The"
-        " exponent p is that of the power law N^p, by least squares in logarithms of the mean over seeds. It speaks for"
-        " 1/sqrt(N) if its interval covers -1/2 and neither 0 (no decay) nor -1 (1/N). Intervals resample whole runs."
+        "The paper does not define its reward error. Here it is what a score (mean reward after the warm-up over"
+        " the test trajectories) lacks to the optimum. The optimum is the best that is known: the score given as"
+        " --optimum (`ctmle oracle` prints one), or the best test score of any of these runs if that is higher. The"
+        " best of many noisy tests may lie above what any policy can reach, which makes the decay look slower, or"
+        " below it if learning has not come to its end, which makes it look faster. The policy drawn from N"
+        " episodes is what the paper's algorithm returns and its theorem bounds: its error is the mean of those of"
+        " the first N. The exponent p is that of the power law N^p, by least squares in logarithms of the mean over"
+        " seeds. It speaks for 1/sqrt(N) if its interval covers -1/2 and neither 0 (no decay) nor -1 (1/N)."
+        " Intervals resample whole runs."
     )
 
     def runs(self, command: ReproduceCommand) -> list[TrainConfig]:

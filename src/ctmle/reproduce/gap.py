@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ctmle.config import TrainConfig
 from ctmle.config.reproduce import ReproduceCommand
-from ctmle.report.statistics import Samples, bootstrap, spearman
+from ctmle.report.statistics import bootstrap, spearman
 from ctmle.report.tables import Listing
 from ctmle.reproduce import plan
 from ctmle.reproduce.figures.gap import plot_gaps
@@ -33,12 +33,13 @@ class Gap:
     """CT-MLE at every noise level with every gap, each until it succeeds."""
 
     definitions = (
-        "Episodes to success is the first episode whose test score is at least 0.9; runs stop there. A run that never"
-        " succeeds counts with one episode more than it was given (censored), so that means over seeds are lower bounds"
-        " where that happens. The optimal gap is the largest one that reaches the smallest mean over seeds. Trends are"
-        " rank correlations (Spearman) of the noise level with the optimal gap, or with the mean number of episodes at"
-        " that gap; a quantity that is the same at all noise levels has the trend 0. Intervals resample the seeds of"
-        " every cell of the grid. Optimism is off, the limit of the large eta that the paper sets here."
+        "Episodes to success is the first episode whose test score is at least 0.9; runs stop there. A run that"
+        " never succeeds counts with one episode more than it was given (censored), so that means over seeds are"
+        " lower bounds where that happens. The optimal gap is the largest one that reaches the smallest mean over"
+        " seeds; where no run succeeds at any gap, there is none. Trends are rank correlations (Spearman) of the"
+        " noise level with the optimal gap, or with the mean number of episodes at that gap; a quantity that is the"
+        " same at all noise levels has the trend 0. Intervals resample the seeds of every cell of the grid."
+        " Optimism is off, the limit of the large eta that the paper sets here."
     )
 
     def runs(self, command: ReproduceCommand) -> list[TrainConfig]:
@@ -62,7 +63,7 @@ class Gap:
         columns = ("system", "sigma", "optimal gap (s)", "episodes at that gap", "succeeded at that gap")
         found = []
         for grid in grids(results):
-            for i, (sigma, best) in enumerate(zip(grid.sigmas, grid.best_columns(grid.means()), strict=True)):
+            for i, (sigma, best) in enumerate(zip(grid.sigmas, grid.optima, strict=True)):
                 gap, episodes = grid.optimal_gap(sigma), grid.fewest_episodes(sigma)
                 share = "-" if best is None else grid.succeeded[i * len(grid.gaps) + best]
                 found.append((grid.environment, f"{sigma:g}", str(gap), str(episodes), share))
@@ -76,17 +77,15 @@ class Gap:
 
 
 def _trend(x: Sequence[float], y: Float[np.ndarray, " sigmas"]) -> float:
-    """0 where y is the same everywhere: then it does not rise."""
+    """0 where y is the same everywhere, which is no rise; NaN where one is not known."""
+    if np.isnan(y).any():
+        return float("nan")
     return 0.0 if np.ptp(y) == 0 else spearman(np.asarray(x, float), y)
 
 
 def _gap_rises(grid: Grid) -> Verdict:
-    def trend(cells: Sequence[Samples]) -> float:
-        best = np.argmin(grid.means(cells), axis=1)
-        return _trend(grid.sigmas, np.array(grid.gaps)[best])
-
-    found = bootstrap(grid.cells, trend, bounds=(-1.0, 1.0))
-    gaps = [f"{grid.gaps[best]:g}" if best is not None else "?" for best in grid.best_columns(grid.means())]
+    found = bootstrap(grid.cells, lambda cells: _trend(grid.sigmas, grid.best_gaps(cells)), bounds=(-1.0, 1.0))
+    gaps = ["none" if best is None else f"{grid.gaps[best]:g}" for best in grid.optima]
     claim = f"{grid.environment}: the optimal gap rises with sigma"
     said = f"rank correlation {found}; gaps {', '.join(gaps)} s"
     return Verdict(claim, said, above(found, 0.0), found.samples)

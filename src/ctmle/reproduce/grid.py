@@ -47,18 +47,32 @@ class Grid:
         means = [cell.mean() if len(cell) else np.nan for cell in (self.cells if cells is None else cells)]
         return np.array(means, float).reshape(len(self.sigmas), -1)
 
-    def best_columns(self, means: Float[np.ndarray, "sigmas gaps"]) -> list[int | None]:
-        """For each sigma, which gap is optimal: the largest one that reaches the minimum. None if a cell is empty."""
-        return [None if np.isnan(line).any() else int(np.argmin(line)) for line in means]
-
     def row(self, sigma: float) -> tuple[Samples, ...]:
         start = self.sigmas.index(sigma) * len(self.gaps)
         return self.cells[start : start + len(self.gaps)]
 
+    def best(self, row: Sequence[Samples]) -> int | None:
+        """Which gap is optimal: the largest of those with the fewest episodes.
+
+        None if nobody knows: no run at some gap, or no success at any.
+        """
+        means = [cell.mean() if len(cell) else np.nan for cell in row]
+        return None if np.isnan(means).any() or min(means) > self.budget else int(np.argmin(means))
+
+    @property
+    def optima(self) -> list[int | None]:
+        """The optimal gap at each sigma, by its place among the gaps."""
+        return [self.best(self.row(sigma)) for sigma in self.sigmas]
+
+    def best_gaps(self, cells: Sequence[Samples]) -> Float[np.ndarray, " rows"]:
+        """The optimal gap of each row of cells; NaN where there is none."""
+        rows = [cells[i : i + len(self.gaps)] for i in range(0, len(cells), len(self.gaps))]
+        return np.array([np.nan if (best := self.best(row)) is None else self.gaps[best] for row in rows])
+
     def optimal_gap(self, sigma: float) -> Estimate:
         """With an interval that ends at powers of two, as the gaps are."""
         tested = (math.log2(self.gaps[-1]), math.log2(self.gaps[0]))
-        power = bootstrap(self.row(sigma), lambda cells: math.log2(self._best_gap(cells)), bounds=tested)
+        power = bootstrap(self.row(sigma), lambda cells: float(np.log2(self.best_gaps(cells)[0])), bounds=tested)
         if power.value is None:
             return power
         interval = power.interval and (2.0 ** math.floor(power.interval[0]), 2.0 ** math.ceil(power.interval[1]))
@@ -66,14 +80,11 @@ class Grid:
 
     def fewest_episodes(self, sigma: float) -> Estimate:
         """Mean episodes to success at the gap that these runs show as optimal."""
-        best = self.best_columns(self.means())[self.sigmas.index(sigma)]
+        row = self.row(sigma)
+        best = self.best(row)
         if best is None:
             return Estimate(None)
-        possible = (1.0, self.budget + 1.0)
-        return bootstrap([self.row(sigma)[best]], lambda groups: float(groups[0].mean()), bounds=possible)
-
-    def _best_gap(self, row: Sequence[Samples]) -> float:
-        return self.gaps[int(np.argmin([cell.mean() for cell in row]))]
+        return bootstrap([row[best]], lambda groups: float(groups[0].mean()), bounds=(1.0, self.budget + 1.0))
 
 
 def grids(results: list[Result]) -> list[Grid]:

@@ -40,11 +40,11 @@ class Width:
     """CT-MLE with dynamics networks of five widths, all else equal."""
 
     definitions = (
-        "Scores are mean rewards after the warm-up; episodes to success count the first score of at least 0.9, and one"
-        " more than a run has where there is none. The effect of the width is what the least-squares line through all"
-        " runs gains from the narrowest to the widest network. The paper gives no number for what is nearly"
-        f" indistinguishable: here an interval within +-{SCORE_MARGIN:g} of score, or +-{EPISODE_MARGIN:g} episode."
-        " Intervals resample the seeds of every width."
+        "Scores are mean rewards after the warm-up; episodes to success count the first score of at least 0.9, and"
+        " one more than a run has where there is none. The effect of the width is what the least-squares line"
+        " through all runs gains from the narrowest to the widest network. The paper gives no number for what is"
+        f" nearly indistinguishable: here an interval within +-{SCORE_MARGIN:g} of score, or +-{EPISODE_MARGIN:g}"
+        " episode. Intervals resample the seeds of every width."
     )
 
     def runs(self, command: ReproduceCommand) -> list[TrainConfig]:

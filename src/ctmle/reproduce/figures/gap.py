@@ -66,7 +66,7 @@ def _heat_map(figure: Figure, axes: Axes, grid: Grid) -> None:
     means = grid.means().T
     image = axes.imshow(means, cmap="viridis_r", vmin=1, vmax=grid.budget + 1, aspect="auto")
     figure.colorbar(image, ax=axes, label=f"episodes ({grid.budget + 1}: no success)")
-    for i, best in enumerate(grid.best_columns(grid.means())):
+    for i, best in enumerate(grid.optima):
         for j in range(len(grid.gaps)):
             _cell(axes, i, j, means[j, i], grid.succeeded[i * len(grid.gaps) + j], grid.budget)
         if best is not None:
