@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = _parse(arguments)
         _check(command)
         from ctmle import commands
-        from ctmle.experiments.interrupt import Interrupted
+        from ctmle.interrupt import Interrupted
 
         try:
             commands.run(command)

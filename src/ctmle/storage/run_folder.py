@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from ctmle.config import TrainConfig, config_from_json
 from ctmle.storage.files import digest, read_json, write_json, write_whole
-from ctmle.storage.tensors import Arrays, read_tensors, save_tree
+from ctmle.storage.tensors import Arrays, read_tensors, write_tensors
 
 VERSIONED = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
 Record = dict[str, Any]
@@ -96,7 +96,7 @@ class RunFolder:
     def read_metrics(self) -> list[Record]:
         return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
 
-    def save_checkpoint(self, state: Any, records: list[Record], *, finished: bool, keep: int) -> None:
+    def save_checkpoint(self, arrays: Arrays, records: list[Record], *, finished: bool, keep: int) -> None:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
@@ -105,7 +105,7 @@ class RunFolder:
             "records": records,
             "finished": finished,
         }
-        save_tree(self.path / "checkpoints" / f"{number:06d}.safetensors", state, about)
+        write_tensors(self.path / "checkpoints" / f"{number:06d}.safetensors", arrays, about)
         for path in self.checkpoints[:-keep]:
             path.unlink()
 
