@@ -11,6 +11,7 @@ from ctmle.config import (
     ExactConfig,
     OracleCommand,
     ResumeCommand,
+    SweepCommand,
     TheoryCommand,
     TrainConfig,
 )
@@ -21,6 +22,7 @@ MODULES: dict[type, str] = {
     EvaluateCommand: "evaluate",
     OracleCommand: "evaluate",
     CompareCommand: "compare",
+    SweepCommand: "sweep",
     EnvsCommand: "envs",
     ExactConfig: "exact",
     TheoryCommand: "variance",  # which stands on `theory`

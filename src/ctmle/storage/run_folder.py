@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from ctmle.config import TrainConfig, config_from_json
 from ctmle.storage.files import digest, read_json, write_json, write_whole
-from ctmle.storage.tensors import Arrays, read_tensors, write_tensors
+from ctmle.storage.tensors import Arrays, read_about, read_tensors, write_tensors
 
 VERSIONED = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
 Record = dict[str, Any]
@@ -53,6 +53,14 @@ class RunFolder:
     def tensors(self, name: str) -> Path:
         """The file of one trained part: `policy`, `critic`, `model` or `data`."""
         return self.path / f"{name}.safetensors"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the newest checkpoint is of the run's end, by its own word: nothing else of it is read."""
+        try:
+            return any(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
+        except ValueError:
+            return False
 
     @staticmethod
     def create(config: TrainConfig) -> "RunFolder":
@@ -128,6 +136,11 @@ class RunFolder:
         raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
 
 
+def versions() -> dict[str, str]:
+    """Of all that has a say in a run's numbers."""
+    return {**{name: version(name) for name in VERSIONED}, "python": platform.python_version()}
+
+
 def _are_records(records: Any) -> TypeGuard[list[Record]]:
     return isinstance(records, list) and all(isinstance(record, dict) for record in records)
 
@@ -148,6 +161,5 @@ def _is_remnant(entry: Path) -> bool:
 
 
 def _described(config: TrainConfig) -> dict[str, Any]:
-    versions = {name: version(name) for name in VERSIONED}
     # Lists, not tuples: so that what is written equals what is read.
-    return json.loads(json.dumps({**asdict(config), "versions": {**versions, "python": platform.python_version()}}))
+    return json.loads(json.dumps({**asdict(config), "versions": versions()}))
