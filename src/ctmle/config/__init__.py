@@ -10,6 +10,7 @@ from ctmle.config.exact import ExactConfig
 from ctmle.config.model_based import ModelBasedConfig
 from ctmle.config.presets import preset
 from ctmle.config.sac_tacos import SacTacosConfig
+from ctmle.config.sweep import SweepCommand
 from ctmle.config.theory import TheoryCommand
 from ctmle.config.train import (
     AGENT_NAMES,
@@ -27,6 +28,7 @@ COMMANDS: dict[str, type] = {
     "resume": ResumeCommand,
     "evaluate": EvaluateCommand,
     "compare": CompareCommand,
+    "sweep": SweepCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
     "exact": ExactConfig,
@@ -52,6 +54,7 @@ __all__ = [
     "ResumeCommand",
     "SacTacosConfig",
     "SuccessRule",
+    "SweepCommand",
     "TheoryCommand",
     "TrainConfig",
     "config_from_json",

@@ -1,7 +1,7 @@
 """What a sweep keeps of each of its runs: one line, whatever the run itself has on the disk."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ctmle.config import TrainConfig
 
@@ -26,3 +26,21 @@ class Result:
     looks_to_success: int | None = None
     seconds: float = 0.0
     """Wall clock of all its phases."""
+
+
+def result_of(name: str, config: TrainConfig, records: list[dict[str, Any]], reason: str = "") -> Result:
+    """What the records of a run come to."""
+    first = next((record for record in records if record["success"]), None)
+    return Result(
+        name=name,
+        config=config,
+        status="failed" if reason else "finished",
+        reason=reason,
+        episodes=tuple(record["episode"] for record in records),
+        scores=tuple(record["score"] for record in records),
+        score_errors=tuple(record["score_se"] for record in records),
+        looks=tuple(record["looks"] for record in records),
+        first_success=None if first is None else first["episode"],
+        looks_to_success=None if first is None else first["looks"],
+        seconds=sum(value for record in records for key, value in record.items() if key.endswith("seconds")),
+    )
