@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import tyro
 
 from ctmle.checks import check_config, check_fields
-from ctmle.config import COMMANDS, ENVIRONMENT_NAMES, ExactConfig, TheoryCommand, TrainConfig
+from ctmle.config import COMMANDS, ENVIRONMENT_NAMES, ExactConfig, ReproduceCommand, TheoryCommand, TrainConfig
 from ctmle.config.exact import resolved
+from ctmle.config.reproduce import check_reproduce
 from ctmle.settings_file import apply_settings, no_such, read_settings, starting_point
 
 USER_ERROR = 2
@@ -54,6 +55,8 @@ def _check(command: Any) -> None:
         resolved(command)
     else:
         check_fields(command.question if isinstance(command, TheoryCommand) else command)
+        if isinstance(command, ReproduceCommand):
+            check_reproduce(command)
 
 
 def _parse(arguments: list[str]) -> Any:

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from ctmle.commands.dispatch import run
 from ctmle.config import CompareCommand
-from ctmle.report.compare import SavedRun, compare
+from ctmle.report.compare import compare
+from ctmle.sweeps.result import read_result
 
 
 @run.register
@@ -17,7 +18,7 @@ def _compare(command: CompareCommand) -> None:
         raise ValueError("give the run folders to compare, as `ctmle train` made them")
     if not command.out.endswith(".png"):
         raise ValueError(f"--out must end in .png, not {command.out!r}")
-    panels = compare([SavedRun.read(path) for path in command.runs])
+    panels = compare([read_result(path) for path in command.runs])
     from ctmle.report.comparison import comparison_table, plot_comparison
     from ctmle.report.pictures import save
 

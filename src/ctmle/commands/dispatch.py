@@ -10,6 +10,7 @@ from ctmle.config import (
     EvaluateCommand,
     ExactConfig,
     OracleCommand,
+    ReproduceCommand,
     ResumeCommand,
     SweepCommand,
     TheoryCommand,
@@ -23,6 +24,7 @@ MODULES: dict[type, str] = {
     OracleCommand: "evaluate",
     CompareCommand: "compare",
     SweepCommand: "sweep",
+    ReproduceCommand: "reproduce",
     EnvsCommand: "envs",
     ExactConfig: "exact",
     TheoryCommand: "variance",  # which stands on `theory`

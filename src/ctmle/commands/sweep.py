@@ -1,17 +1,16 @@
 """`ctmle sweep`."""
 
-import shlex
-from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 
-from ctmle.checks import option
 from ctmle.commands.dispatch import run
-from ctmle.config import SweepCommand
+from ctmle.commands.spelled import spelled
+from ctmle.config import HowToRun, SweepCommand
 from ctmle.interrupt import Interrupted
 from ctmle.sweeps.engines import make_engine
 from ctmle.sweeps.folder import Survey, SweepFolder
+from ctmle.sweeps.plan import Plan
 from ctmle.sweeps.plan_file import read_plan
 from ctmle.sweeps.progress import SweepProgress
 from ctmle.sweeps.result import Result
@@ -25,17 +24,24 @@ MOST_LINES = 50
 def _sweep(command: SweepCommand) -> None:
     plan, console = read_plan(command.file), Console()
     folder = SweepFolder(Path(command.out or f"runs/{Path(command.file).stem}"))
+    results = carry_out(command, plan, folder, console)
+    if results is not None:
+        _conclude(results, folder, console)
+
+
+def carry_out(command: HowToRun, plan: Plan, folder: SweepFolder, console: Console) -> list[Result] | None:
+    """Every run of a plan as the command asks for it, or a list of them and nothing else if it asks for that."""
     engine = make_engine(command.engine, address=command.address, workers=command.workers, threads=command.threads)
     if command.dry_run:
         folder.check_free()
         return _list(folder.survey(plan), engine.workers, console)
     try:
         with SweepProgress(console) as progress:
-            results = run_sweep(plan, folder.path, engine, retries=command.retries, watcher=progress)
+            return run_sweep(plan, folder.path, engine, retries=command.retries, watcher=progress)
     except Interrupted as stop:
-        console.print(f"{stop}; everything is saved. Go on with: {_again(command)}", highlight=False, soft_wrap=True)
+        again = spelled(command)
+        console.print(f"{stop}; everything is saved. Go on with: {again}", highlight=False, soft_wrap=True)
         raise
-    return _conclude(results, folder, console)
 
 
 def _list(survey: Survey, workers: int, console: Console) -> None:
@@ -47,21 +53,19 @@ def _list(survey: Survey, workers: int, console: Console) -> None:
     console.print(survey.prospect(workers), highlight=False, soft_wrap=True)
 
 
-def _again(command: SweepCommand) -> str:
-    """The command line that asks for the same."""
-    given = [(f.name, getattr(command, f.name)) for f in fields(command) if getattr(command, f.name) != f.default]
-    options = [word for name, value in given if name != "file" for word in (option(name), str(value))]
-    return shlex.join(["ctmle", "sweep", command.file, *options])
-
-
 def _conclude(results: list[Result], folder: SweepFolder, console: Console) -> None:
+    console.print(f"results: {folder.results_file} (a row per run); run folders: {folder.runs}", highlight=False)
+    report_failures(results, console)
+    console.print(f"next: ctmle compare {folder.runs}/*", highlight=False)
+
+
+def report_failures(results: list[Result], console: Console) -> None:
+    """Raises RuntimeError if there are any, once each has been named with its reason."""
     failed = [result for result in results if result.status == "failed"]
     for result in failed[:MOST_LINES]:
         console.print(f"failed: {result.name}: {result.reason}", highlight=False, markup=False, soft_wrap=True)
-    console.print(f"results: {folder.results_file} (a row per run); run folders: {folder.runs}", highlight=False)
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(results)} runs failed; the others are finished. Mend what the reasons above name,"
             " then give the same command again: it goes on with those that failed"
         )
-    console.print(f"next: ctmle compare {folder.runs}/*", highlight=False)

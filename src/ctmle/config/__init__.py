@@ -9,8 +9,9 @@ from ctmle.config.enode import ENODEConfig
 from ctmle.config.exact import ExactConfig
 from ctmle.config.model_based import ModelBasedConfig
 from ctmle.config.presets import preset
+from ctmle.config.reproduce import ReproduceCommand
 from ctmle.config.sac_tacos import SacTacosConfig
-from ctmle.config.sweep import SweepCommand
+from ctmle.config.sweep import HowToRun, SweepCommand
 from ctmle.config.theory import TheoryCommand
 from ctmle.config.train import (
     AGENT_NAMES,
@@ -29,6 +30,7 @@ COMMANDS: dict[str, type] = {
     "evaluate": EvaluateCommand,
     "compare": CompareCommand,
     "sweep": SweepCommand,
+    "reproduce": ReproduceCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
     "exact": ExactConfig,
@@ -49,8 +51,10 @@ __all__ = [
     "EvaluateCommand",
     "EvaluationConfig",
     "ExactConfig",
+    "HowToRun",
     "ModelBasedConfig",
     "OracleCommand",
+    "ReproduceCommand",
     "ResumeCommand",
     "SacTacosConfig",
     "SuccessRule",

@@ -5,6 +5,8 @@ from typing import Literal, get_args
 
 import tyro
 
+from ctmle.config.sweep import HowToRun
+
 ExperimentName = Literal["comparison", "gap", "width", "convergence"]
 SizeName = Literal["paper", "small", "smoke"]
 PaperEnvironment = Literal["pendulum", "cartpole", "acrobot"]
@@ -14,13 +16,15 @@ PAPER_ENVIRONMENTS: tuple[PaperEnvironment, ...] = get_args(PaperEnvironment)
 
 
 @dataclass(frozen=True)
-class ReproduceCommand:
+class ReproduceCommand(HowToRun):
     """Repeat one of the paper's experiments, and say whether these runs bear out what the paper claims.
 
-    comparison   CT-MLE beside ENODE and SAC-TaCoS on three systems at sigma = 2 (the paper's figure "comp")
-    gap          the gap that needs the fewest episodes, and how many, against sigma (its figure "exp")
-    width        networks of 150 to 250 units per layer on Pendulum (its figure "abl-nn")
-    convergence  reward error against episodes, beside 1/sqrt(N) (its figure "exp_con")
+    What can be repeated:
+
+        comparison   CT-MLE beside ENODE and SAC-TaCoS on three systems at sigma = 2 (figure "comp" of the paper)
+        gap          the gap that needs the fewest episodes, and how many, against sigma (figure "exp")
+        width        networks of 150 to 250 units per layer on Pendulum (figure "abl-nn")
+        convergence  reward error against episodes, beside 1/sqrt(N) (figure "exp_con")
 
     Ends with a figure, a CSV with a row per run, and a table of verdicts: the paper's claim, what these runs say with a
     95% interval, and whether they agree. Runs that are there already are not repeated: the same command with more
@@ -38,22 +42,7 @@ class ReproduceCommand:
     preset: Literal["default", "paper"] = "default"
     """Where the agents' settings start from: what we found to work, or the papers' tables literally."""
     optimum: float | None = None
-    """convergence only: the score that errors are measured from, such as `ctmle oracle` prints. The best test score of
-    these runs takes its place where that is higher, or where none is given."""
-
-    @property
-    def line(self) -> str:
-        """What to type for the same results."""
-        given = [f"--size {self.size}"]
-        if self.seeds is not None:
-            given.append(f"--seeds {self.seeds}")
-        if self.environments:
-            given.append(f"--environments {' '.join(self.environments)}")
-        if self.preset != "default":
-            given.append(f"--preset {self.preset}")
-        if self.optimum is not None:
-            given.append(f"--optimum {self.optimum:g}")
-        return " ".join(["ctmle reproduce", self.experiment, *given])
+    """convergence only: score to measure errors from (see `ctmle oracle`), unless a test of these runs is better."""
 
 
 def check_reproduce(command: ReproduceCommand) -> None:

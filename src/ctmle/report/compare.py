@@ -9,7 +9,6 @@ import numpy as np
 
 from ctmle.checks import option
 from ctmle.config import ENVIRONMENT_NAMES, TrainConfig
-from ctmle.storage.run_folder import RunFolder
 
 TASK = ("unit", "horizon", "uniform_start", "bang_bang", "underactuated", "step", "evaluation")
 """What scores depend on besides the environment and its noise: equal for all runs of a panel."""
@@ -40,36 +39,6 @@ class TestedRun(Protocol):
     def first_success(self) -> int | None: ...
     @property
     def looks_to_success(self) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class SavedRun:
-    """What a run folder says."""
-
-    name: str
-    config: TrainConfig
-    episodes: tuple[int, ...]
-    scores: tuple[float, ...]
-    looks: tuple[int, ...]
-    first_success: int | None
-    looks_to_success: int | None
-
-    @staticmethod
-    def read(path: str) -> "SavedRun":
-        folder = RunFolder.open(path)
-        records = folder.read_metrics()
-        if not records:
-            raise ValueError(f"{path} has finished no episode yet: go on with `ctmle resume {path}`")
-        win = next((record for record in records if record["success"]), None)
-        return SavedRun(
-            name=path,
-            config=folder.read_config(),
-            episodes=tuple(record["episode"] for record in records),
-            scores=tuple(record["score"] for record in records),
-            looks=tuple(record["looks"] for record in records),
-            first_success=None if win is None else win["episode"],
-            looks_to_success=None if win is None else win["looks"],
-        )
 
 
 @dataclass(frozen=True)

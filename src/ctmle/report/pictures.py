@@ -41,7 +41,7 @@ def draw_estimate(axes: Axes, x: float, estimate: Estimate, colour: Any) -> None
     axes.errorbar(x, estimate.value, spread, fmt="o", capsize=4, color=colour)
 
 
-def mark_never(axes: Axes, never: float) -> None:
+def mark_never(axes: Axes, never: int) -> None:
     """The number that stands for no success, where runs are counted by the episodes that they needed."""
     axes.axhline(never, color="grey", linestyle="--", linewidth=1)
     place = {"transform": axes.get_yaxis_transform(), "ha": "left", "va": "bottom", "fontsize": "small"}

@@ -43,7 +43,7 @@ def bootstrap(
     statistic: Statistic,
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
-    resamples: int = RESAMPLES,
+    resamples: int | None = None,
     seed: int = 0,
 ) -> Estimate:
     """The statistic with its 95% interval from the stratified bootstrap: every group is resampled by itself.
@@ -59,11 +59,10 @@ def bootstrap(
         return Estimate(None, samples=fewest)
     if fewest == 1 or np.ptp(np.concatenate([group.ravel() for group in groups])) == 0:
         return Estimate(value, samples=fewest)
-    random = np.random.default_rng(seed)
-    drawn = np.array(
-        [statistic([group[random.integers(len(group), size=len(group))] for group in groups]) for _ in range(resamples)]
-    )
-    defined = drawn[np.isfinite(drawn)]
+    random, resamples = np.random.default_rng(seed), resamples or RESAMPLES
+    drawn = [group[random.integers(len(group), size=(resamples, len(group)))] for group in groups]
+    found = np.array([statistic(resample) for resample in zip(*drawn, strict=True)])
+    defined = found[np.isfinite(found)]
     if len(defined) < (1 - MOST_UNDEFINED) * resamples:
         return Estimate(value, samples=fewest)
     low, high = value + _stretch(groups) * (np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - value)

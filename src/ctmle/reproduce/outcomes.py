@@ -1,14 +1,14 @@
-"""What the runs of an experiment came to, as numbers and as the rows of a CSV file."""
+"""What the runs of an experiment came to, as numbers."""
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
-from ctmle.config import SacTacosConfig, TrainConfig
+from ctmle.config import TrainConfig
 from ctmle.report.statistics import Estimate, bootstrap, interquartile_mean
 from ctmle.sweeps import Result
 
@@ -58,43 +58,5 @@ def successes(results: Sequence[Result]) -> str:
 
 
 def width(config: TrainConfig) -> int:
-    """Units per hidden layer of what predicts: the dynamics, or the networks of an agent without any."""
-    learner = config.learner
-    return (learner.hidden if isinstance(learner, SacTacosConfig) else learner.dynamics_hidden)[0]
-
-
-def rows(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """One per run, with all that the verdicts and figures are made from."""
-    return [_row(result) for result in results]
-
-
-def _row(result: Result) -> dict[str, Any]:
-    config = result.config
-    return {
-        "run": result.name,
-        "environment": config.environment,
-        "agent": config.agent,
-        "preset": config.preset,
-        "sigma": config.sigma,
-        "gap": "" if isinstance(config.learner, SacTacosConfig) else config.gap,
-        "width": width(config),
-        "seed": config.seed,
-        "episodes": config.episodes,
-        "status": result.status,
-        "first_success": _or_nothing(result.first_success),
-        "looks_to_success": _or_nothing(result.looks_to_success),
-        "tested": _listed(result.episodes),
-        "scores": _listed(result.scores),
-        "score_errors": _listed(result.score_errors),
-        "looks": _listed(result.looks),
-        "seconds": round(result.seconds, 1),
-        "reason": result.reason,
-    }
-
-
-def _or_nothing(number: int | None) -> int | str:
-    return "" if number is None else number
-
-
-def _listed(numbers: Iterable[float]) -> str:
-    return " ".join(f"{number:.6g}" for number in numbers)
+    """Units per hidden layer of the dynamics."""
+    return config.learner.dynamics_hidden[0]

@@ -38,7 +38,9 @@ class Survey:
         how = "a rough guess" if not self.finished else "as long as those that are finished took"
         at_a_time = min(workers, left)
         where = f"on {at_a_time} {'worker' if at_a_time == 1 else 'workers'}" if workers else "one after another"
-        return f"{words}, about {duration(seconds / max(at_a_time, 1))} {where} ({how})"
+        early = not self.finished and any(run.config.stop_at_success for run in self.left)
+        about = "at most" if early else "about"
+        return f"{words}, {about} {duration(seconds / max(at_a_time, 1))} {where} ({how})"
 
 
 @dataclass(frozen=True)

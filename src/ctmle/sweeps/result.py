@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ctmle.config import TrainConfig
+from ctmle.storage.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,12 @@ def result_of(name: str, config: TrainConfig, records: list[dict[str, Any]], rea
         looks_to_success=None if first is None else first["looks"],
         seconds=sum(value for record in records for key, value in record.items() if key.endswith("seconds")),
     )
+
+
+def read_result(path: str) -> Result:
+    """What the folder of a run says, finished or not. Raises ValueError if that is nothing yet."""
+    folder = RunFolder.open(path)
+    records = folder.read_metrics()
+    if not records:
+        raise ValueError(f"{path} has finished no episode yet: go on with `ctmle resume {path}`")
+    return result_of(path, folder.read_config(), records)

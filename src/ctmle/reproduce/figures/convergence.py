@@ -23,7 +23,8 @@ def plot_errors(errors: Sequence[Errors]) -> Figure:
         _draw(left, found, found.each, COLOURS[0])
         _draw(right, found, found.so_far, COLOURS[1])
         left.set_ylabel(f"reward error: what the score lacks to {found.optimum:.3g}")
-        left.set_ylim(0.4 * _smallest(found.each), 2.5 * found.each.max())
+        lowest = _smallest(found.each)
+        left.set_ylim(0.4 * lowest, 2.5 * max(lowest, found.each.max()))
         left.set_title(f"{found.environment}: policy of episode N", fontsize="medium")
         right.set_title("policy drawn from the first N episodes", fontsize="medium")
     return figure

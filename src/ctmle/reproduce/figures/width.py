@@ -73,7 +73,7 @@ def _by_width(axes: Axes, by_width: ByWidth, each: Sequence[Samples], found: Seq
     for i, (samples, estimate, colour) in enumerate(zip(each, found, _colours(len(by_width)), strict=True)):
         beside = i + np.linspace(-0.25, 0.25, len(samples) + 2)[1:-1]
         axes.plot(beside, samples, ".", color=colour, alpha=0.5)
-        draw_estimate(axes, i, estimate, colour)
+        draw_estimate(axes, float(i), estimate, colour)
     axes.set_xticks(range(len(by_width)), [str(units) for units in by_width])
     axes.set_xlabel("units per hidden layer")
     axes.grid(alpha=0.3)
