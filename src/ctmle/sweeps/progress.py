@@ -1,7 +1,7 @@
 """How a sweep goes, live: a bar on a terminal, lines elsewhere."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -29,6 +29,7 @@ class Standing:
         return f"{self.finished} of {self.runs} finished{failed}, {self.running} running, {self.waiting} waiting{left}"
 
 
+@runtime_checkable
 class SweepWatcher(Protocol):
     """Whoever wants to know how a sweep goes."""
 

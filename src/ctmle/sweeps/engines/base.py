@@ -1,13 +1,14 @@
 """What does the runs of a sweep: a number of workers, each with one run at a time."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import ctmle
 from ctmle.machine import cores
 from ctmle.sweeps.work import Report, Task
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Workers by number. Whoever drives them gives a run to each that is idle, and waits for reports.
 
