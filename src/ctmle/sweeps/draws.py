@@ -77,7 +77,7 @@ def _kind(name: str, wanted: Any) -> Choices | Range:
         raise ValueError(f"[random] {name} log must be true or false, not {log!r}")
     if log and low <= 0:
         raise ValueError(f"[random] {name} has log = true, so low must be positive, not {low!r}")
-    return Range(low, high, log, _is_count(name))
+    return Range(float(low), float(high), log, _is_count(name))
 
 
 def _is_count(name: str) -> bool:

@@ -1,5 +1,6 @@
 """What a sweep keeps of each of its runs: one line, whatever the run itself has on the disk."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,7 +44,7 @@ def result_of(name: str, config: TrainConfig, records: list[dict[str, Any]], rea
         looks=tuple(record["looks"] for record in records),
         first_success=None if first is None else first["episode"],
         looks_to_success=None if first is None else first["looks"],
-        seconds=sum(value for record in records for key, value in record.items() if key.endswith("seconds")),
+        seconds=math.fsum(value for record in records for key, value in record.items() if key.endswith("seconds")),
     )
 
 

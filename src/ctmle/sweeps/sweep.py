@@ -1,5 +1,6 @@
 """The driver of a sweep: gives runs to workers, takes their reports, and keeps one line of each."""
 
+import math
 import time
 from collections import Counter
 from pathlib import Path
@@ -57,7 +58,7 @@ class _Driver:
         self.failures: Counter[str] = Counter()
         self.given_up = 0
         self.pace = Pace(self.results.values())
-        self.rough_left = sum(rough_seconds(run.config) for run in survey.left)
+        self.rough_left = math.fsum(rough_seconds(run.config) for run in survey.left)
         self.table_due = 0.0
 
     def drive(self) -> None:
@@ -71,6 +72,7 @@ class _Driver:
                 if interrupt.received and not stopping:
                     stopping = True
                     self.engine.stop()
+                    continue
                 if not stopping:
                     self._give()
                 self.watcher.see(self._standing())
