@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections import Counter
 from dataclasses import replace
 
@@ -13,7 +14,8 @@ from synthetic import failed, results, success_at
 from tiny import run_config
 
 from ctmle.checks import check_config
-from ctmle.cli import main
+from ctmle.cli import _parse, main
+from ctmle.commands.spelled import spelled
 from ctmle.config import ReproduceCommand
 from ctmle.report.pictures import save
 from ctmle.report.statistics import Estimate
@@ -415,6 +417,21 @@ def test_mistakes_are_one_line_and_write_nothing(line, complaint, tmp_path, monk
     assert complaint in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ctmle reproduce gap",
+        "ctmle reproduce convergence --optimum 0.98 --seeds 4 --size paper",
+        "ctmle reproduce gap --environments acrobot pendulum --preset paper --out 'a b' --dry-run --workers 3",
+        "ctmle sweep file.toml --retries 0 --engine ray --address auto",
+    ],
+)
+def test_a_command_spells_itself(line):
+    asked = _parse(shlex.split(line)[1:])
+    assert _parse(shlex.split(spelled(asked))[1:]) == asked
+    assert sorted(shlex.split(spelled(asked))) == sorted(shlex.split(line))
 
 
 def test_a_real_experiment_and_again_with_nothing_left_to_do(tmp_path, capsys):

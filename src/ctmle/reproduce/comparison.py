@@ -74,7 +74,7 @@ class Comparison:
             _Task(environment, runs[0].config.evaluation.success, grouped(runs, lambda c: c.agent))
             for environment, runs in grouped(results, lambda c: c.environment).items()
         ]
-        found = [_leads(name, [task], baseline) for baseline in BASELINES for task in tasks for name in [task.name]]
+        found = [_leads(task.name, [task], baseline) for baseline in BASELINES for task in tasks]
         if len(tasks) > 1:
             found += [_leads("all systems", tasks, baseline) for baseline in BASELINES]
         found += [_faster_at_first(task) for task in tasks]
