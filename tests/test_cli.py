@@ -63,7 +63,7 @@ def test_envs_lists_every_environment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"], ["exact"], ["theory"], ["theory", "plan"]]
+    "command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"], ["sweep"], ["exact"], ["theory"], ["theory", "plan"]]
 )
 def test_help_teaches_and_loads_no_jax(command, tmp_path):
     (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for help')\n")
