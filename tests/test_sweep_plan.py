@@ -286,6 +286,7 @@ LINES = {
     "sweep sweep.toml --retries -1": "--retries must be a whole number of at least 0",
     "sweep sweep.toml --engine slurm": "engine",
     "sweep sweep.toml --address 10.0.0.1:6379": "--address 10.0.0.1:6379 is for --engine ray",
+    "sweep sweep.toml --engine ray --address 127.0.0.1:9": "there is no Ray cluster",
     "sweep sweep.toml --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
     "sweep sweep.toml --dry-run --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
 }

@@ -111,7 +111,7 @@ class _Driver:
             finished=len(self.results) - self.given_up,
             failed=self.given_up,
             running=len(self.running),
-            seconds_left=self.pace.seconds_for(self.rough_left) / min(self.engine.workers, len(self.order)),
+            seconds_left=self.pace.seconds_for(self.rough_left) / max(1, min(self.engine.workers, len(self.order))),
         )
 
     def in_order(self) -> list[Result]:

@@ -1,6 +1,7 @@
 """Runs on a Ray cluster: one that is there already, or one on this machine for the time of a sweep."""
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,9 @@ from ctmle.sweeps.work import Report, Task, Worker
 
 OBJECT_STORE = 80_000_000
 """Bytes, about the least that Ray accepts: only lines of text pass through it."""
+
+PATIENCE = 5.0
+"""Seconds to wait for an answer from an address."""
 
 STILLBORN = 10
 """Workers that may be lost before they can be given anything: nodes do get lost, but not that often."""
@@ -43,6 +47,7 @@ class RayEngine:
 
     def __init__(self, address: str | None = None, workers: int | None = None, threads: int = 1):
         self.ray = _ray()
+        _check_reachable(address)
         self.address, self.threads = address, threads
         self.workers = workers_for(workers, threads) if address is None else workers or 0
         self.actors: dict[int, Any] = {}
@@ -50,9 +55,11 @@ class RayEngine:
         self.at_work: dict[Any, int] = {}
         """Workers by what they owe: their versions when they come to life, and reports."""
         self.stillborn = 0
+        self.started = False
 
     def start(self, folder: Path, runs: int) -> None:
         own = self.address is None
+        self.started = True
         self.ray.init(
             address="local" if own else self.address,
             runtime_env={"env_vars": dict(_environment(self.threads))},
@@ -90,9 +97,8 @@ class RayEngine:
             self.actors[worker].stop.remote()
 
     def close(self) -> None:
-        for worker in list(self.actors):
-            self._dismiss(worker)
-        self.ray.shutdown()
+        if self.started:
+            self.ray.shutdown()
 
     def _room(self) -> int:
         """For so many workers at a time, on all nodes."""
@@ -147,6 +153,19 @@ def _ray() -> ModuleType:
     except ImportError as error:
         raise ValueError("--engine ray needs Ray: pip install ctmle[ray]") from error
     return ray
+
+
+def _check_reachable(address: str | None) -> None:
+    """Raises ValueError if nobody listens at HOST:PORT. Ray itself would go on trying for minutes."""
+    host, _, port = (address or "").rpartition(":")
+    if not host or not port.isdecimal() or "://" in host:
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(
+            f"--address {address}: there is no Ray cluster ({error}); `ray start --head` makes one"
+        ) from error
 
 
 def _environment(threads: int) -> Iterator[tuple[str, str]]:
