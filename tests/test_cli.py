@@ -62,9 +62,10 @@ def test_envs_lists_every_environment(tmp_path):
     assert "horizon  10 s" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["train"], ["evaluate"], ["oracle"], ["envs"], ["exact"], ["theory"], ["theory", "plan"]]
-)
+HELPFUL = ("train", "evaluate", "oracle", "envs", "sweep", "reproduce", "exact", "theory", "theory plan")
+
+
+@pytest.mark.parametrize("command", [[], *(words.split() for words in HELPFUL)])
 def test_help_teaches_and_loads_no_jax(command, tmp_path):
     (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for help')\n")
     result = ctmle(*command, "--help", folder=tmp_path, PYTHONPATH=str(tmp_path))

@@ -11,6 +11,7 @@ from ctmle.cli import main
 from ctmle.experiments import Run
 from ctmle.report.compare import compare
 from ctmle.storage import RunFolder
+from ctmle.sweeps.result import read_result
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def runs(tmp_path_factory):
 
 
 def test_means_and_errors_are_those_of_the_records(runs):
-    (panel,) = compare([runs["tacos-0"], runs["tacos-1"], runs["ct-mle-0"]])
+    (panel,) = compare([read_result(runs[name]) for name in ("tacos-0", "tacos-1", "ct-mle-0")])
     tacos, ct_mle = panel.curves
     assert (panel.environment, panel.sigma) == ("pendulum", 2.0)
     assert (tacos.agent, tacos.seeds, ct_mle.agent, ct_mle.seeds) == ("sac-tacos", (0, 1), "ct-mle", (0,))
@@ -54,7 +55,7 @@ def test_means_and_errors_are_those_of_the_records(runs):
 
 
 def test_noise_levels_have_panels_of_their_own_and_variants_names(runs):
-    calm, noisy = compare([runs["tacos-0"], runs["calm"], runs["dear"]])
+    calm, noisy = compare([read_result(runs[name]) for name in ("tacos-0", "calm", "dear")])
     assert (calm.sigma, noisy.sigma) == (0.0, 2.0)
     assert [curve.agent for curve in calm.curves] == ["sac-tacos"]
     names = [curve.agent for curve in noisy.curves]
@@ -97,4 +98,4 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_line(
 def test_a_run_without_episodes_is_refused(tmp_path):
     folder = RunFolder.create(run_config(out=str(tmp_path / "new")))
     with pytest.raises(ValueError, match="has finished no episode yet: go on with `ctmle resume"):
-        compare([str(folder.path)])
+        read_result(str(folder.path))

@@ -17,10 +17,11 @@ from tiny import run_config
 
 from ctmle.cli import main
 from ctmle.experiments import Run
-from ctmle.storage import RunFolder, save_tree
+from ctmle.storage import RunFolder
 from ctmle.storage.files import digest
 from ctmle.storage.run_folder import Checkpoint
 from ctmle.storage.tensors import read_tensors
+from ctmle.storage.trees import save_tree
 
 CHECKPOINTS, CONFIGS = 900, 300
 HANGS = 60.0

@@ -18,6 +18,7 @@ from ctmle.experiments import Run, Score, evaluate
 from ctmle.planning import Policy, init_feedback, silent_signal
 from ctmle.report.compare import compare
 from ctmle.storage import RunFolder
+from ctmle.sweeps.result import read_result
 
 
 def enode_config(**changes):
@@ -61,7 +62,7 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_diffusion(tmp_path
         seconds = {f"{phase}_seconds" for phase in (*phases, "test")}
         assert record.keys() == shared | own | seconds
     assert [record["looks"] for record in records] == [4 * 17, 6 * 17]
-    panel = compare([str(folder.path) for folder in folders])[0]
+    panel = compare([read_result(str(folder.path)) for folder in folders])[0]
     assert panel.curves[0].agent == "enode"
     assert panel.curves[0].seeds == (0, 1)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tiny import run_config
 
-from ctmle import commands  # noqa: F401 - nothing is imported any more once privileges are gone
+import ctmle.commands.train  # noqa: F401 - nothing is imported any more once privileges are gone
 from ctmle.cli import main
 from ctmle.experiments import Run
 from ctmle.storage import RunFolder, files

@@ -9,8 +9,9 @@ from tiny import run_config
 
 from ctmle.config import TrainConfig, config_from_json, preset
 from ctmle.experiments import Run, build_env, evaluate
-from ctmle.storage import RunFolder, load_tree, save_tree
+from ctmle.storage import RunFolder
 from ctmle.storage.files import read_json
+from ctmle.storage.trees import load_tree, save_tree
 
 
 def without_seconds(record: dict) -> dict:

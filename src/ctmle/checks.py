@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields
+from functools import cache
 from types import NoneType
 from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
@@ -17,8 +18,11 @@ NUMBERS_FROM_ZERO = {"sigma", "weight_decay", "warm_up", "switch_cost"}
 SHARES = {"dynamics_final_rate", "policy_final_rate", "reset_starts", "box_starts", "target_rate", "pessimism",
           "exploring_strength"}  # fmt: skip
 BETWEEN_ZERO_AND_ONE = {"gamma"}
-COUNTS_FROM_ZERO = {"seed", "projections", "exploring_trajectories", "matching_updates"}
+COUNTS_FROM_ZERO = {"seed", "projections", "exploring_trajectories", "matching_updates", "retries"}
 """Whole numbers that may be 0; all others are at least 1."""
+
+SYSTEMS_OF = {"uniform_start": "pendulum", "bang_bang": "cartpole", "underactuated": "acrobot"}
+"""The one environment that each of these is a setting of."""
 
 LARGEST_COUNT = 2**32 - 1
 MOST_STEPS = 10_000_000
@@ -32,6 +36,12 @@ def check_config(config: TrainConfig) -> None:
         raise ValueError(f"--agent {config.agent} cannot learn with settings of {type(config.learner).__name__}")
     for part in (config.learner, config.evaluation):
         check_fields(part)
+    for name, environment in SYSTEMS_OF.items():
+        if getattr(config, name) and config.environment != environment:
+            raise ValueError(
+                f"environment '{config.environment}' has no setting '{name}': leave out {option(name)}, which is for"
+                f" {environment}"
+            )
     _check_times(config)
     if isinstance(config.learner, ModelBasedConfig):
         _check_model_based(config, config.learner)
@@ -47,6 +57,12 @@ def check_fields(part: Any) -> None:
         check_field(type(part), field.name, getattr(part, field.name))
 
 
+@cache
+def types_of(kind: type) -> dict[str, Any]:
+    """The type of each field of a dataclass of settings. Asked for once per field of every run of a sweep."""
+    return get_type_hints(kind)
+
+
 def option(name: str) -> str:
     """How a setting is spelled on the command line."""
     return "--" + name.replace("_", "-")
@@ -54,7 +70,7 @@ def option(name: str) -> str:
 
 def check_field(kind: type, name: str, value: Any) -> None:
     """Raises ValueError for a value that this field of a dataclass of settings cannot have, whatever the others."""
-    hint = get_type_hints(kind)[name]
+    hint = types_of(kind)[name]
     kinds = _kinds(hint)
     if value is None and NoneType in kinds:
         return

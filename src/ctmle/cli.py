@@ -10,24 +10,15 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import tyro
 
 from ctmle.checks import check_config, check_fields
-from ctmle.config import (
-    AGENT_NAMES,
-    COMMANDS,
-    ENVIRONMENT_NAMES,
-    PRESET_NAMES,
-    ExactConfig,
-    TheoryCommand,
-    TrainConfig,
-    preset,
-)
+from ctmle.config import COMMANDS, ENVIRONMENT_NAMES, ExactConfig, ReproduceCommand, TheoryCommand, TrainConfig
 from ctmle.config.exact import resolved
-from ctmle.settings_file import apply_settings, read_settings
+from ctmle.config.reproduce import check_reproduce
+from ctmle.settings_file import apply_settings, no_such, read_settings, starting_point
 
 USER_ERROR = 2
 RUN_FAILED = 1
@@ -40,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = _parse(arguments)
         _check(command)
         from ctmle import commands
-        from ctmle.experiments.interrupt import Interrupted
+        from ctmle.interrupt import Interrupted
 
         try:
             commands.run(command)
@@ -64,13 +55,15 @@ def _check(command: Any) -> None:
         resolved(command)
     else:
         check_fields(command.question if isinstance(command, TheoryCommand) else command)
+        if isinstance(command, ReproduceCommand):
+            check_reproduce(command)
 
 
 def _parse(arguments: list[str]) -> Any:
     """The command that is asked for. Raises ValueError for a command line that is none."""
     kinds = [_subcommand(name, kind, arguments) for name, kind in COMMANDS.items()]
     if arguments and arguments[0] not in COMMANDS and not arguments[0].startswith("-"):
-        raise ValueError(_no_such("command", arguments[0], list(COMMANDS)))
+        raise ValueError(no_such("command", arguments[0], list(COMMANDS)))
     said = io.StringIO()
     try:
         with redirect_stderr(said):
@@ -94,18 +87,24 @@ def _subcommand(name: str, kind: type, arguments: list[str]) -> Any:
 
 
 def _start(arguments: list[str]) -> TrainConfig:
-    """Where the settings start from. Preset, agent and environment decide, so they are looked up before the rest."""
-    file = _option(arguments, "--config")
-    settings = {} if file is None else read_settings(file)
+    """Where the settings start from: the preset that the command line and the file, if there is one, ask for."""
     environment = next((a for a in arguments[1:] if a in ENVIRONMENT_NAMES), None)
     if environment is None and len(arguments) > 1 and not arguments[1].startswith("-"):
-        raise ValueError(_no_such("environment", arguments[1], ENVIRONMENT_NAMES))
-    start = preset(
-        _known("environment", environment or settings.get("environment"), ENVIRONMENT_NAMES),
-        _known("preset", _option(arguments, "--preset") or settings.get("preset"), PRESET_NAMES),
-        _known("agent", _option(arguments, "--agent") or settings.get("agent"), AGENT_NAMES),
-    )
-    return start if file is None else apply_settings(start, settings, file)
+        raise ValueError(no_such("environment", arguments[1], ENVIRONMENT_NAMES))
+    asked = {
+        "environment": environment,
+        "preset": _option(arguments, "--preset"),
+        "agent": _option(arguments, "--agent"),
+    }
+    asked = {name: value for name, value in asked.items() if value is not None}
+    start, file = starting_point(asked), _option(arguments, "--config")
+    if file is None:
+        return start
+    try:
+        settings = read_settings(file)
+        return apply_settings(starting_point(settings | asked), settings)
+    except ValueError as error:
+        raise ValueError(f"--config {file}: {error}") from error
 
 
 def _option(arguments: list[str], name: str) -> str | None:
@@ -115,21 +114,6 @@ def _option(arguments: list[str], name: str) -> str | None:
         if argument.startswith(name + "="):
             return argument.removeprefix(name + "=")
     return None
-
-
-def _known(what: str, name: Any, names: Sequence[str]) -> str:
-    """`name`, or the first of `names` if none is given. Raises ValueError for any other."""
-    if name is None:
-        return names[0]
-    if name not in names:
-        raise ValueError(_no_such(what, name, names))
-    return name
-
-
-def _no_such(what: str, name: Any, names: Sequence[str]) -> str:
-    near = get_close_matches(str(name), names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(names)}"
-    return f"no {what} is called '{name}': {hint}"
 
 
 def _one_line(box: str) -> str:

@@ -9,6 +9,7 @@ from rich.console import Console
 from ctmle.commands.dispatch import run
 from ctmle.config import CompareCommand
 from ctmle.report.compare import compare
+from ctmle.sweeps.result import read_result
 
 
 @run.register
@@ -17,12 +18,13 @@ def _compare(command: CompareCommand) -> None:
         raise ValueError("give the run folders to compare, as `ctmle train` made them")
     if not command.out.endswith(".png"):
         raise ValueError(f"--out must end in .png, not {command.out!r}")
-    panels = compare(command.runs)
+    panels = compare([read_result(path) for path in command.runs])
     from ctmle.report.comparison import comparison_table, plot_comparison
+    from ctmle.report.pictures import save
 
     out = Path(command.out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    plot_comparison(out, panels)
+    save(plot_comparison(panels), out)
     if command.json:
         print(json.dumps([asdict(panel) for panel in panels]))
     else:

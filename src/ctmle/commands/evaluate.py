@@ -3,10 +3,11 @@
 import json
 from dataclasses import replace
 
-from ctmle.commands.dispatch import run, use_compilation_cache
+from ctmle.commands.dispatch import run
 from ctmle.config import EvaluateCommand, OracleCommand, preset
 from ctmle.experiments.oracle import improve_on_truth
 from ctmle.experiments.run import Run
+from ctmle.machine import use_compilation_cache
 from ctmle.storage.run_folder import RunFolder
 
 

@@ -6,12 +6,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ctmle.commands.dispatch import run, use_compilation_cache
+from ctmle.commands.dispatch import run
 from ctmle.config.exact import ExactConfig, resolved
 from ctmle.experiments.exact.cases import EQUAL_LOOKS, Case
 from ctmle.experiments.exact.run import run_exact
 from ctmle.experiments.exact.summary import worst_rows
 from ctmle.experiments.exact.sweep import Outcome
+from ctmle.machine import use_compilation_cache
 
 
 @run.register

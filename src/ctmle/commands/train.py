@@ -4,73 +4,48 @@ from typing import Any
 
 from rich.console import Console
 
-from ctmle.commands.dispatch import run, use_compilation_cache, use_threads
+from ctmle.commands.dispatch import run
 from ctmle.config import ResumeCommand, TrainConfig
-from ctmle.experiments.interrupt import Interrupted
-from ctmle.experiments.run import Run
-from ctmle.finite import NotFinite
+from ctmle.experiments.session import Session
+from ctmle.interrupt import Interrupted
 from ctmle.report.progress import Progress, episode_table, warnings_on
-from ctmle.storage.run_folder import Checkpoint, RunFolder
+from ctmle.storage.run_folder import RunFolder
 
 
 @run.register
 def _train(config: TrainConfig) -> None:
-    use_threads(config.threads)
-    job = Run(config)
-    folder = RunFolder.create(config)
-    _go(job, folder, None, Console())
+    _go(Session.begin(config), Console())
 
 
 @run.register
 def _resume(command: ResumeCommand) -> None:
-    folder, console = RunFolder.open(command.run), Console()
-    config = folder.read_config()
-    use_threads(config.threads)
-    job = Run(config)
-    if not folder.checkpoints:
+    session, console = Session.take_up(command.run), Console()
+    folder, checkpoint = session.folder, session.checkpoint
+    if checkpoint is None:
         console.print(f"{folder.path} has no checkpoint yet: it starts anew")
-        return _go(job, folder, None, console)
-    checkpoint = folder.read_checkpoint()
+        return _go(session, console)
     for warning in checkpoint.warnings:
         console.print(f"passed over a bad checkpoint: {warning}")
     if checkpoint.finished:
         console.print(f"{folder.path} is finished: there is nothing to resume")
-        return _conclude(folder, job.config, checkpoint.records, console)
+        return _conclude(folder, session.job.config, checkpoint.records, console)
     console.print(f"resuming from {checkpoint.path}")
-    return _go(job, folder, checkpoint, console)
+    return _go(session, console)
 
 
-def _go(job: Run, folder: RunFolder, checkpoint: Checkpoint | None, console: Console) -> None:
-    use_compilation_cache()
-    config = job.config
+def _go(session: Session, console: Console) -> None:
+    config, folder = session.job.config, session.folder
     console.print(
         f"{config.agent} on {config.environment}, sigma {config.sigma:g}, {config.looking}, seed {config.seed},"
         f" preset {config.preset}; run folder {folder.path}"
     )
     try:
         with Progress(config, console) as progress, warnings_on(console):
-            records = job.train(folder, (progress,), checkpoint)
+            records = session.train((progress,))
     except Interrupted as stop:
         console.print(f"{stop}; everything is saved. Go on with: ctmle resume {folder.path}", highlight=False)
         raise
-    except NotFinite as trouble:
-        raise RuntimeError(
-            f"{trouble}. The run stopped; its checkpoints in {folder.path} are from before the trouble"
-        ) from trouble
-    except OSError as error:
-        raise RuntimeError(_what_to_do(folder, error)) from error
     _conclude(folder, config, records, console)
-
-
-def _what_to_do(folder: RunFolder, error: OSError) -> str:
-    """About a disk that is full, or a folder that is gone or not ours to write to."""
-    reason = error.strerror or str(error)
-    if not folder.config_file.exists():
-        return f"the run folder {folder.path} was deleted while the run was going on ({reason}): start the run anew"
-    return (
-        f"cannot write to {folder.path} ({reason}); what was saved before is intact."
-        f" Mend that, then go on with: ctmle resume {folder.path}"
-    )
 
 
 def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, Any]], console: Console) -> None:

@@ -9,7 +9,9 @@ from ctmle.config.enode import ENODEConfig
 from ctmle.config.exact import ExactConfig
 from ctmle.config.model_based import ModelBasedConfig
 from ctmle.config.presets import preset
+from ctmle.config.reproduce import ReproduceCommand
 from ctmle.config.sac_tacos import SacTacosConfig
+from ctmle.config.sweep import HowToRun, SweepCommand
 from ctmle.config.theory import TheoryCommand
 from ctmle.config.train import (
     AGENT_NAMES,
@@ -27,6 +29,8 @@ COMMANDS: dict[str, type] = {
     "resume": ResumeCommand,
     "evaluate": EvaluateCommand,
     "compare": CompareCommand,
+    "sweep": SweepCommand,
+    "reproduce": ReproduceCommand,
     "oracle": OracleCommand,
     "envs": EnvsCommand,
     "exact": ExactConfig,
@@ -47,11 +51,14 @@ __all__ = [
     "EvaluateCommand",
     "EvaluationConfig",
     "ExactConfig",
+    "HowToRun",
     "ModelBasedConfig",
     "OracleCommand",
+    "ReproduceCommand",
     "ResumeCommand",
     "SacTacosConfig",
     "SuccessRule",
+    "SweepCommand",
     "TheoryCommand",
     "TrainConfig",
     "config_from_json",

@@ -5,6 +5,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,12 +26,12 @@ from ctmle.envs.base import Env
 from ctmle.envs.check import check_env
 from ctmle.envs.registry import make
 from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
-from ctmle.experiments.interrupt import Interrupt, Interrupted
+from ctmle.interrupt import Interrupt, Interrupted
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 from ctmle.schedules.registry import make_schedule
 from ctmle.storage.files import only_writer
 from ctmle.storage.run_folder import Checkpoint, RunFolder
-from ctmle.storage.tensors import fill, save_tree
+from ctmle.storage.trees import arrays_of, fill, save_tree
 
 Record = dict[str, Any]
 
@@ -88,16 +89,21 @@ class Run:
         return self.agent.init(self.spec, self.stream(Stream.AGENT))
 
     def train(
-        self, folder: RunFolder, watchers: tuple[Watcher, ...] = (), checkpoint: Checkpoint | None = None
+        self,
+        folder: RunFolder,
+        watchers: tuple[Watcher, ...] = (),
+        checkpoint: Checkpoint | None = None,
+        interrupt: Interrupt | None = None,
     ) -> list[Record]:
         """Run every episode from the start, or on from a checkpoint; what has been done is always on the disk.
 
-        Raises Interrupted, with a checkpoint written, when a signal asks to stop.
+        Raises Interrupted, with a checkpoint written, when a signal asks to stop, or whoever holds `interrupt`.
         """
         state = self.init() if checkpoint is None else self.restore(checkpoint)
         records = [] if checkpoint is None else list(checkpoint.records)
         chunks = 0
-        with only_writer(folder.path), Interrupt() as interrupt:
+        asking = Interrupt() if interrupt is None else nullcontext(interrupt)
+        with only_writer(folder.path), asking as asked:
             folder.write_metrics(records)
             for moment in self.steps(state):
                 if moment.record is not None:
@@ -110,10 +116,10 @@ class Run:
                         watcher.episode(moment.record)
                 chunks += 1
                 due = moment.record is not None or chunks % self.config.checkpoint_every == 0
-                if moment.resumable and (due or interrupt.received):
+                if moment.resumable and (due or asked.received):
                     self.save_checkpoint(folder, moment.state, records)
-                if moment.resumable and interrupt.received:
-                    raise Interrupted(interrupt.received)
+                if moment.resumable and asked.received:
+                    raise Interrupted(asked.received)
         return records
 
     def steps(self, state: Any) -> Iterator["Moment"]:
@@ -201,7 +207,7 @@ class Run:
         c = self.config
         stopped = c.stop_at_success and any(record["success"] for record in records)
         folder.save_checkpoint(
-            state,
+            arrays_of(state),
             records,
             finished=stopped or (bool(records) and records[-1]["episode"] >= c.episodes),
             keep=c.checkpoints_kept,

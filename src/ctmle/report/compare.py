@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ctmle.checks import option
-from ctmle.config import TrainConfig
-from ctmle.storage.run_folder import RunFolder
+from ctmle.config import ENVIRONMENT_NAMES, TrainConfig
 
 TASK = ("unit", "horizon", "uniform_start", "bang_bang", "underactuated", "step", "evaluation")
 """What scores depend on besides the environment and its noise: equal for all runs of a panel."""
@@ -19,28 +18,27 @@ NO_DIFFERENCE = ("environment", "sigma", "preset", "seed", "config", "out", "epi
 """Settings by which runs of one agent do not count as different from each other."""
 
 
-@dataclass(frozen=True)
-class SavedRun:
-    """What a run folder says."""
-
-    path: str
-    config: TrainConfig
-    records: list[dict[str, Any]]
-
-    @staticmethod
-    def read(path: str) -> "SavedRun":
-        folder = RunFolder.open(path)
-        records = folder.read_metrics()
-        if not records:
-            raise ValueError(f"{path} has finished no episode yet: go on with `ctmle resume {path}`")
-        return SavedRun(path, folder.read_config(), records)
+@runtime_checkable
+class TestedRun(Protocol):
+    """What is compared of a run, wherever it is known from: a run folder, or the one line that a sweep keeps of it."""
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What this run does differently from others of its agent, flat."""
-        content = asdict(self.config)
-        flat = {name: value for name, value in content.items() if name not in (*NO_DIFFERENCE, "learner", "agent")}
-        return flat | content["learner"]
+    def name(self) -> str: ...
+    @property
+    def config(self) -> TrainConfig: ...
+    @property
+    def episodes(self) -> tuple[int, ...]:
+        """Numbers of the tested episodes; scores and looks have one entry for each."""
+        ...
+
+    @property
+    def scores(self) -> tuple[float, ...]: ...
+    @property
+    def looks(self) -> tuple[int, ...]: ...
+    @property
+    def first_success(self) -> int | None: ...
+    @property
+    def looks_to_success(self) -> int | None: ...
 
 
 @dataclass(frozen=True)
@@ -73,56 +71,62 @@ class Panel:
     curves: tuple[Curve, ...]
 
 
-def compare(paths: Sequence[str]) -> list[Panel]:
+def compare(runs: Sequence[TestedRun]) -> list[Panel]:
     """A panel for each environment and noise level. Raises ValueError for runs that cannot be compared."""
-    tasks: dict[tuple[str, float], list[SavedRun]] = defaultdict(list)
-    for run in map(SavedRun.read, paths):
+    tasks: dict[tuple[str, float], list[TestedRun]] = defaultdict(list)
+    for run in sorted(runs, key=lambda run: (ENVIRONMENT_NAMES.index(run.config.environment), run.config.sigma)):
         tasks[run.config.environment, run.config.sigma].append(run)
-    return [_panel(*task, runs) for task, runs in sorted(tasks.items())]
+    return [_panel(*task, runs) for task, runs in tasks.items()]
 
 
-def _panel(environment: str, sigma: float, runs: list[SavedRun]) -> Panel:
+def _panel(environment: str, sigma: float, runs: list[TestedRun]) -> Panel:
     first = runs[0].config
     for run in runs[1:]:
         for name in TASK:
             here, there = getattr(first, name), getattr(run.config, name)
             if here != there:
                 raise ValueError(
-                    f"{runs[0].path} and {run.path} are not of one task: {option(name)} is {here} and {there};"
+                    f"{runs[0].name} and {run.name} are not of one task: {option(name)} is {here} and {there};"
                     " compare runs that differ in agent and seed only"
                 )
-    named: dict[str, list[SavedRun]] = defaultdict(list)
+    named: dict[str, list[TestedRun]] = defaultdict(list)
     for run in runs:
         named[_name(run, [other for other in runs if other.config.agent == run.config.agent])].append(run)
     curves = tuple(_curve(name, group) for name, group in named.items())
     return Panel(environment, sigma, first.evaluation.success, first.evaluation.warm_up, curves)
 
 
-def _name(run: SavedRun, same_agent: list[SavedRun]) -> str:
+def _name(run: TestedRun, same_agent: list[TestedRun]) -> str:
     """The agent, with the settings by which runs of the same agent differ."""
-    own = run.settings
-    odd = [name for name in own if any(other.settings[name] != own[name] for other in same_agent)]
+    own, others = _settings(run), [_settings(other) for other in same_agent]
+    odd = [name for name in own if any(other[name] != own[name] for other in others)]
     return ", ".join([run.config.agent, *(f"{name.replace('_', ' ')} {own[name]}" for name in odd)])
 
 
-def _curve(name: str, runs: list[SavedRun]) -> Curve:
-    by_seed: dict[int, SavedRun] = {}
+def _settings(run: TestedRun) -> dict[str, Any]:
+    """What a run does differently from others of its agent, flat."""
+    content = asdict(run.config)
+    flat = {name: value for name, value in content.items() if name not in (*NO_DIFFERENCE, "learner", "agent")}
+    return flat | content["learner"]
+
+
+def _curve(name: str, runs: list[TestedRun]) -> Curve:
+    by_seed: dict[int, TestedRun] = {}
     for run in runs:
         if run.config.seed in by_seed:
             raise ValueError(
-                f"{by_seed[run.config.seed].path} and {run.path} are the same run, seed {run.config.seed}, twice:"
+                f"{by_seed[run.config.seed].name} and {run.name} are the same run, seed {run.config.seed}, twice:"
                 " leave one out"
             )
         by_seed[run.config.seed] = run
-    tested = [{record["episode"]: record for record in run.records} for run in by_seed.values()]
-    episodes = sorted(set.intersection(*(set(records) for records in tested)))
+    episodes = sorted(set.intersection(*(set(run.episodes) for run in runs)))
     if not episodes:
         raise ValueError(f"the seeds of {name} have no tested episode in common: use the same --test-every")
-    scores = np.array([[records[e]["score"] for e in episodes] for records in tested])
-    looks = np.array([[records[e]["looks"] for e in episodes] for records in tested], float)
-    wins = [next((r for r in run.records if r["success"]), None) for run in by_seed.values()]
-    wins = [record for record in wins if record is not None]
-    spread = scores.std(axis=0, ddof=1) / len(tested) ** 0.5 if len(tested) > 1 else None
+    scores = np.array([_at(episodes, run.episodes, run.scores) for run in runs])
+    looks = np.array([_at(episodes, run.episodes, run.looks) for run in runs])
+    spread = scores.std(axis=0, ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else None
+    wins = [run.first_success for run in runs if run.first_success is not None]
+    spent = [run.looks_to_success for run in runs if run.looks_to_success is not None]
     return Curve(
         agent=name,
         seeds=tuple(sorted(by_seed)),
@@ -131,6 +135,11 @@ def _curve(name: str, runs: list[SavedRun]) -> Curve:
         score=tuple(scores.mean(axis=0).tolist()),
         score_se=None if spread is None else tuple(spread.tolist()),
         succeeded=len(wins),
-        episodes_to_success=float(np.mean([r["episode"] for r in wins])) if wins else None,
-        looks_to_success=float(np.mean([r["looks"] for r in wins])) if wins else None,
+        episodes_to_success=float(np.mean(wins)) if wins else None,
+        looks_to_success=float(np.mean(spent)) if spent else None,
     )
+
+
+def _at(episodes: Sequence[int], tested: Sequence[int], values: Sequence[float] | Sequence[int]) -> list[float]:
+    found = dict(zip(tested, values, strict=True))
+    return [float(found[episode]) for episode in episodes]

@@ -1,21 +1,18 @@
 """Agents side by side, as a table and as a picture."""
 
 from collections.abc import Sequence
-from io import BytesIO
-from pathlib import Path
+from itertools import cycle
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.box import SIMPLE
 from rich.table import Table
 
 from ctmle.report.compare import Panel
-from ctmle.storage.files import write_whole
+from ctmle.report.pictures import COLOURS
 
 
 def comparison_table(panel: Panel) -> Table:
@@ -42,10 +39,10 @@ def comparison_table(panel: Panel) -> Table:
     return table
 
 
-def plot_comparison(path: Path, panels: Sequence[Panel]) -> None:
+def plot_comparison(panels: Sequence[Panel]) -> Figure:
     """A column for each task: the score against episodes above and against looks below, with standard errors."""
     agents = list(dict.fromkeys(curve.agent for panel in panels for curve in panel.curves))
-    colours = {agent: f"C{i % 10}" for i, agent in enumerate(agents)}
+    colours = dict(zip(agents, cycle(COLOURS), strict=False))
     size = (max(4.6 * len(panels), 6.0), 7.0)
     figure, grid = plt.subplots(2, len(panels), figsize=size, layout="constrained", squeeze=False)
     for column, panel in enumerate(panels):
@@ -58,10 +55,7 @@ def plot_comparison(path: Path, panels: Sequence[Panel]) -> None:
     handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     columns = min(len(handles), 1 + len(panels))
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize="small")
-    picture = BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    plt.close(figure)
-    write_whole(path, picture.getvalue())
+    return figure
 
 
 def _draw(axes: Axes, panel: Panel, against: str, colours: dict[str, str]) -> None:

@@ -1,17 +1,13 @@
 """The learning curve of a run as a picture."""
 
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from ctmle.config import TrainConfig
-from ctmle.storage.files import write_whole
+from ctmle.report.pictures import save
 
 
 def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str, Any]]) -> None:
@@ -31,7 +27,4 @@ def plot_learning_curve(path: Path, config: TrainConfig, records: list[dict[str,
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{config.agent} on {config.environment}, sigma {config.sigma:g}, {config.looking}")
     axes.legend(loc="lower right", fontsize="small")
-    picture = BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    plt.close(figure)
-    write_whole(path, picture.getvalue())
+    save(figure, path)

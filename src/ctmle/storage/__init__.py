@@ -1,6 +1,5 @@
-"""What is kept: run folders and tensors."""
+"""What is kept: run folders and tensors. Only `trees` loads JAX."""
 
 from ctmle.storage.run_folder import Checkpoint, RunFolder
-from ctmle.storage.tensors import load_tree, save_tree
 
-__all__ = ["Checkpoint", "RunFolder", "load_tree", "save_tree"]
+__all__ = ["Checkpoint", "RunFolder"]

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,17 @@ def digest(content: Any, *more: bytes) -> str:
     for part in more:
         sum_.update(part)
     return sum_.hexdigest()
+
+
+def wait_for_writer(folder: Path, seconds: float) -> None:
+    """Until nobody holds the folder's lock, but no longer than this: who was killed may take a moment to be gone."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            with only_writer(folder):
+                return
+        except ValueError:
+            time.sleep(0.1)
 
 
 @contextmanager

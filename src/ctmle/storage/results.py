@@ -23,17 +23,35 @@ def free_folder(wanted: str | None, stem: str) -> Path:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder to write into; it takes its name only if everything went well."""
+def whole_folder(path: Path, *, replacing: bool = False) -> Iterator[Path]:
+    """A folder to write into; it takes its name only if everything went well, and if nothing has that name yet.
+
+    With `replacing` it takes the place of what has it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside
         aside.chmod(0o777 & ~_umask())
-        aside.replace(path)
+        if replacing and path.exists():
+            _exchange(aside, path)
+        else:
+            aside.replace(path)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+
+
+def _exchange(new: Path, path: Path) -> None:
+    """No folder can be renamed onto one that has something in it: the old one steps aside, and is removed last."""
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    path.replace(old)
+    try:
+        new.replace(path)
+    except BaseException:
+        old.replace(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from ctmle.config import TrainConfig, config_from_json
 from ctmle.storage.files import digest, read_json, write_json, write_whole
-from ctmle.storage.tensors import Arrays, read_tensors, save_tree
+from ctmle.storage.tensors import Arrays, read_about, read_tensors, write_tensors
 
 VERSIONED = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
 Record = dict[str, Any]
@@ -54,6 +54,14 @@ class RunFolder:
         """The file of one trained part: `policy`, `critic`, `model` or `data`."""
         return self.path / f"{name}.safetensors"
 
+    @property
+    def finished(self) -> bool:
+        """Whether the newest checkpoint is of the run's end, by its own word: nothing else of it is read."""
+        try:
+            return any(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
+        except ValueError:
+            return False
+
     @staticmethod
     def create(config: TrainConfig) -> "RunFolder":
         """A new folder with the settings in it. Never one that has something in it already."""
@@ -96,7 +104,7 @@ class RunFolder:
     def read_metrics(self) -> list[Record]:
         return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
 
-    def save_checkpoint(self, state: Any, records: list[Record], *, finished: bool, keep: int) -> None:
+    def save_checkpoint(self, arrays: Arrays, records: list[Record], *, finished: bool, keep: int) -> None:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
@@ -105,7 +113,7 @@ class RunFolder:
             "records": records,
             "finished": finished,
         }
-        save_tree(self.path / "checkpoints" / f"{number:06d}.safetensors", state, about)
+        write_tensors(self.path / "checkpoints" / f"{number:06d}.safetensors", arrays, about)
         for path in self.checkpoints[:-keep]:
             path.unlink()
 
@@ -128,6 +136,11 @@ class RunFolder:
         raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
 
 
+def versions() -> dict[str, str]:
+    """Of all that has a say in a run's numbers."""
+    return {**{name: version(name) for name in VERSIONED}, "python": platform.python_version()}
+
+
 def _are_records(records: Any) -> TypeGuard[list[Record]]:
     return isinstance(records, list) and all(isinstance(record, dict) for record in records)
 
@@ -148,6 +161,5 @@ def _is_remnant(entry: Path) -> bool:
 
 
 def _described(config: TrainConfig) -> dict[str, Any]:
-    versions = {name: version(name) for name in VERSIONED}
     # Lists, not tuples: so that what is written equals what is read.
-    return json.loads(json.dumps({**asdict(config), "versions": {**versions, "python": platform.python_version()}}))
+    return json.loads(json.dumps({**asdict(config), "versions": versions()}))

@@ -6,7 +6,7 @@ from types import FrameType
 
 
 class Interrupt:
-    """While active, remembers the signal that asked to stop. A context manager."""
+    """While active, remembers the signal that asked to stop. A context manager; inactive, it can only be `ask`ed."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -22,6 +22,10 @@ class Interrupt:
     def __exit__(self, *exception: object) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
+
+    def ask(self) -> None:
+        """To stop at the next safe point, as SIGTERM does."""
+        self.received = signal.SIGTERM
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.received is not None:

@@ -1,0 +1,1 @@
+"""The pictures of the experiments, beside the records that they draw."""

@@ -1,0 +1,215 @@
+"""Real sweeps: two engines with equal results, killed workers, lost nodes, killed drivers, runs that fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import TACOS, run_config
+
+from ctmle.cli import main
+from ctmle.storage import RunFolder
+from ctmle.sweeps import Plan, Result, run_sweep
+from ctmle.sweeps.engines import LocalEngine, make_engine
+from ctmle.sweeps.engines.ray import OBJECT_STORE
+from ctmle.sweeps.progress import Standing
+
+sys.path.insert(0, str(Path(__file__).parent / "faults"))
+from kills import outcome  # pyright: ignore[reportMissingImports]
+
+# Many small checkpoints, so that there is a middle of a run to strike in.
+CONFIG = run_config(
+    agent="sac-tacos", learner=replace(TACOS, updates_per_decision=4.0, chunk=2), checkpoint_every=1, episodes=3
+)
+SEEDS = (0, 1, 2)
+PLAN = Plan.of(replace(CONFIG, seed=seed) for seed in SEEDS)
+
+
+class Striker:
+    """Watches a sweep, and strikes once when its time has come."""
+
+    def __init__(self, ready: Callable[[], bool], strike: Callable[[], None]):
+        self.ready, self.strike = ready, strike
+        self.struck = False
+        self.failures: list[str] = []
+
+    def begins(self, prospect: str) -> None: ...
+
+    def see(self, standing: Standing) -> None:
+        if not self.struck and self.ready():
+            self.struck = True
+            self.strike()
+
+    def ended(self, result: Result) -> None: ...
+
+    def failed(self, name: str, reason: str) -> None:
+        self.failures.append(reason)
+
+
+def folders(out: Path) -> dict[str, RunFolder]:
+    return {path.name: RunFolder(path) for path in sorted((out / "runs").glob("*"))}
+
+
+def in_mid_run(out: Path) -> list[str]:
+    """Runs that have a checkpoint and are not finished."""
+    return [name for name, folder in folders(out).items() if folder.checkpoints and not folder.finished]
+
+
+def outcomes(out: Path) -> dict[str, dict[str, object]]:
+    """All that must be the same, by run: metrics but for wall clocks, weights and data."""
+    return {name: outcome(folder.path) for name, folder in folders(out).items()}
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory) -> Path:
+    """A sweep that was left alone."""
+    out = tmp_path_factory.mktemp("calm") / "sweep"
+    results = run_sweep(PLAN, out, LocalEngine())
+    assert [result.status for result in results] == ["finished"] * len(SEEDS)
+    assert [result.episodes for result in results] == [(1, 2, 3)] * len(SEEDS)
+    return out
+
+
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path):
+    out, engine = tmp_path / "sweep", LocalEngine(workers=1)
+    striker = Striker(lambda: bool(in_mid_run(out)), lambda: engine.processes[0].process.kill())
+    results = run_sweep(PLAN, out, engine, watcher=striker)
+    assert [result.status for result in results] == ["finished"] * len(SEEDS)
+    assert len(striker.failures) == 1
+    assert "its worker was killed by SIGKILL" in striker.failures[0]
+    assert outcomes(out) == outcomes(calm)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[Any, Any]]:
+    """A real Ray cluster of two nodes with one core each, on this machine, and the node that can be taken away."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": OBJECT_STORE}
+    started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    yield started, started.add_node(**node)
+    started.shutdown()
+
+
+def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_node(calm, cluster, tmp_path):
+    """Both nodes finish a run undisturbed; then one of them is lost in mid-run, and the other does the rest."""
+    out, engine = tmp_path / "sweep", make_engine("ray", address=cluster[0].address)
+    plan = Plan.of(replace(CONFIG, seed=seed) for seed in (*SEEDS, 3))
+
+    def both_nodes_have_finished_one_and_are_at_another() -> bool:
+        return sum(folder.finished for folder in folders(out).values()) >= 2 and len(in_mid_run(out)) == 2
+
+    striker = Striker(
+        both_nodes_have_finished_one_and_are_at_another,
+        lambda: cluster[0].remove_node(cluster[1], allow_graceful=False),
+    )
+    results = run_sweep(plan, out, engine, watcher=striker)
+    assert engine.workers == 2
+    assert striker.struck
+    assert [result.status for result in results] == ["finished"] * 4
+    assert len(striker.failures) == 1
+    assert "its worker was lost" in striker.failures[0]
+    found = outcomes(out)
+    assert {name: found[name] for name in outcomes(calm)} == outcomes(calm)
+
+
+def file_of(path: Path, seeds: tuple[int, ...]) -> Path:
+    """The same runs as a file asks for them."""
+    base = {name: value for name, value in asdict(CONFIG).items() if name not in ("seed", "out", "config", "threads")}
+    path.write_text(json.dumps({"base": base, "grid": {"seed": seeds}}))
+    return path
+
+
+def start_driver(file: Path, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out), "--workers", "1"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def wait_until(condition: Callable[[], object], driver: subprocess.Popen[str] | None = None) -> None:
+    until = time.monotonic() + 300
+    while not condition():
+        assert driver is None or driver.poll() is None, "the driver ended too early"
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.01)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def traces(folder: RunFolder) -> dict[str, tuple[int, int]]:
+    """Which files there are and when they were written: any run in a folder would leave others."""
+    files = [path for path in folder.path.rglob("*") if path.is_file()]
+    return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
+
+
+def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anything(calm, tmp_path):
+    file, out = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep"
+    first, second, _ = (RunFolder(out / "runs" / run.name) for run in PLAN.runs)
+
+    stopped = start_driver(file, out)
+    wait_until(lambda: first.checkpoints, stopped)
+    stopped.send_signal(signal.SIGINT)
+    said = stopped.communicate(timeout=300)[0]
+    assert stopped.returncode == 128 + signal.SIGINT
+    assert f"Go on with: ctmle sweep {file} --out {out} --workers 1" in said
+    assert not first.finished
+
+    killed = start_driver(file, out)
+    wait_until(lambda: second.checkpoints, killed)
+    workers = children(killed.pid)
+    assert first.finished
+    assert len(workers) == 1
+    before = traces(first)
+    killed.kill()
+    killed.communicate()
+    wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    assert not second.finished
+
+    main(["sweep", str(file), "--out", str(out), "--workers", "1"])
+    assert traces(first) == before
+    assert outcomes(out) == outcomes(calm)
+
+
+def test_a_run_that_fails_is_tried_again_and_reported_while_the_others_finish(calm, tmp_path, capsys):
+    """Its disk is full: what it would write its settings to takes nothing. Once that is mended, it alone is run."""
+    file, out = file_of(tmp_path / "sweep.json", (0, 1)), tmp_path / "sweep"
+    doomed, fine = (RunFolder(out / "runs" / run.name) for run in PLAN.runs[:2])
+    doomed.path.mkdir(parents=True)
+    (out / "sweep.json").write_text("{}")
+    trap = doomed.path / "config.json.part"
+    trap.symlink_to("/dev/full")
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", str(file), "--out", str(out), "--workers", "1", "--retries", "1"])
+    said = capsys.readouterr()
+    assert stop.value.code == 1
+    assert said.out.count(f"{doomed.path.name} will be tried again: OSError: [Errno 28] No space left on device") == 1
+    assert f"failed: {doomed.path.name}: OSError: [Errno 28] No space left on device" in said.out
+    assert said.err.startswith("ctmle: 1 of 2 runs failed; the others are finished.")
+    before = traces(fine)
+    trap.unlink()
+    main(["sweep", str(file), "--out", str(out), "--workers", "1"])
+    assert traces(fine) == before
+    calm_ones = outcomes(calm)
+    assert outcomes(out) == {path.name: calm_ones[path.name] for path in (doomed.path, fine.path)}
+
+
+def test_without_ray_the_error_names_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ValueError, match=r"pip install ctmle\[ray\]"):
+        make_engine("ray")

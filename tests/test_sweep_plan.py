@@ -1,0 +1,357 @@
+"""Plans of sweeps: which runs a file asks for, what they are called, who gets them, and every mistake in a file."""
+
+import json
+import math
+import random
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import run_config
+
+from ctmle.cli import main
+from ctmle.config import AGENT_NAMES, TrainConfig, preset
+from ctmle.sweeps import Plan
+from ctmle.sweeps.draws import draws
+from ctmle.sweeps.estimate import Pace, rough_seconds
+from ctmle.sweeps.plan import NOT_LEARNED_FROM, content_of, kind_of, settings_of
+from ctmle.sweeps.plan_file import read_plan
+from ctmle.sweeps.result import Result
+from ctmle.sweeps.waiting import Waiting
+
+GRID = """
+[base]
+preset = "quick"
+[base.learner]
+gradient_clip = 5.0
+[grid]
+environment = ["pendulum", "acrobot"]
+agent = ["ct-mle", "sac-tacos"]
+seed = [0, 1, 2]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path):
+    def read(text: str) -> Plan:
+        (tmp_path / "sweep.toml").write_text(text)
+        return read_plan(tmp_path / "sweep.toml")
+
+    return read
+
+
+def test_a_grid_is_every_combination_each_from_its_own_preset(plan):
+    configs = [run.config for run in plan(GRID).runs]
+    assert len(configs) == 12
+    assert {(c.environment, c.agent, c.seed) for c in configs} == {
+        (e, a, s) for e in ("pendulum", "acrobot") for a in ("ct-mle", "sac-tacos") for s in (0, 1, 2)
+    }
+    for c in configs:
+        start = preset(c.environment, "quick", c.agent)
+        assert c == replace(start, seed=c.seed, learner=replace(start.learner, gradient_clip=5.0))
+
+
+def test_listed_runs_take_part_in_the_grid_and_may_have_their_own(plan):
+    found = plan("""
+        [grid]
+        sigma = [0, 2.0]
+        [[runs]]
+        environment = "cartpole"
+        [[runs]]
+        environment = "acrobot"
+        episodes = 4
+        [runs.grid]
+        seed = [5, 6]
+        dynamics_hidden = [[150, 150], [250, 250]]
+    """)
+    rows = [(c.environment, c.sigma, c.seed, c.learner.dynamics_hidden) for c in (run.config for run in found.runs)]
+    hidden = preset("cartpole", "default").learner.dynamics_hidden
+    assert rows == [("cartpole", 0.0, 0, hidden), ("cartpole", 2.0, 0, hidden)] + [
+        ("acrobot", sigma, seed, widths) for sigma in (0.0, 2.0) for seed in (5, 6)
+        for widths in ((150, 150), (250, 250))
+    ]  # fmt: skip
+    assert found.varying == ("sigma", "dynamics_hidden")
+
+
+def test_the_same_run_asked_for_twice_is_one(plan):
+    assert len(plan("[grid]\nsigma = [2, 2.0, 1]\nseed = [0, 0]").runs) == 2
+
+
+def test_names_tell_what_varies_and_stay_when_seeds_are_added(plan):
+    few, more = plan(GRID), plan(GRID.replace("[0, 1, 2]", "[0, 1, 2, 3]"))
+    names = {run.name for run in few.runs}
+    assert names < {run.name for run in more.runs}
+    assert len(names) == 12
+    assert all(re.fullmatch(r"(pendulum|acrobot)-(ct-mle|sac-tacos)-quick-seed\d-[0-9a-f]{12}", n) for n in names)
+    wide = plan(f"[grid]\npolicy_rate = [1e-5, 0.1]\ndynamics_hidden = [{[65536] * 60}, [1]]")
+    assert all(len(run.name) < 200 and "/" not in run.name for run in wide.runs)
+    assert len({run.name for run in wide.runs}) == 4
+
+
+# What stands for a run.
+
+
+def another(hint: Any, value: Any) -> Any:
+    """A value of the same type that is not this one."""
+    if get_origin(hint) is Literal:
+        return next(choice for choice in get_args(hint) if choice != value)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, tuple):
+        return (*value, 7)
+    if value is None:
+        return {str: "x", int: 1, float: 1.0}[get_args(hint)[0]]
+    return value + 1 if isinstance(value, int) else value * 1.5 + 1e-12 if isinstance(value, float) else value + "x"
+
+
+@pytest.mark.parametrize("agent", AGENT_NAMES)
+def test_the_digest_sees_every_setting_that_a_run_learns_from_and_no_other(agent):
+    config = preset("pendulum", "default", agent)
+    before = content_of(config)
+    for part in ("learner", "evaluation", None):
+        owner = config if part is None else getattr(config, part)
+        hints = get_type_hints(type(owner))
+        for field in fields(owner):
+            if field.name in ("learner", "evaluation"):
+                continue
+            value = another(hints[field.name], getattr(owner, field.name))
+            changed = replace(owner, **{field.name: value})
+            after = content_of(changed if part is None else replace(config, **{part: changed}))
+            assert (after == before) == (field.name in NOT_LEARNED_FROM), field.name
+
+
+@given(st.floats(0, 10), st.floats(0, 10))
+def test_the_digest_tells_numbers_apart_to_the_last_bit(a, b):
+    one, other = (content_of(run_config(sigma=sigma)) for sigma in (a, b))
+    assert (one == other) == (a == b)
+
+
+@given(st.integers(0, 100))
+def test_the_digest_does_not_mind_how_a_number_is_written(n):
+    config = run_config()
+    object.__setattr__(config, "sigma", n)  # as a caller in Python may write it, where types are not checked
+    assert content_of(config) == content_of(run_config(sigma=float(n)))
+
+
+@settings(max_examples=10)
+@given(st.randoms(use_true_random=False))
+def test_the_order_of_keys_in_a_file_does_not_matter(tmp_path_factory, chance: random.Random):
+    base = {"sigma": 1.0, "episodes": 3, "learner": {"ensemble": 4, "chunk": 10}, "gap": 0.25}
+    grid = {"seed": [0, 1], "policy_rate": [1e-3, 1e-2], "evaluation": {"warm_up": [1.0, 2.0]}}
+    draw = {"samples": 2, "seed": 3, "dynamics_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "particles": [20, 40]}
+    content = {"base": base, "grid": grid, "random": draw}
+
+    def shuffled(value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        items = list(value.items())
+        chance.shuffle(items)
+        return {name: shuffled(inner) for name, inner in items}
+
+    path = tmp_path_factory.mktemp("order") / "sweep.json"
+    path.write_text(json.dumps(content))
+    names = {run.name for run in read_plan(path).runs}
+    path.write_text(json.dumps(shuffled(content)))
+    assert {run.name.rpartition("-")[2] for run in read_plan(path).runs} == {n.rpartition("-")[2] for n in names}
+    assert len(names) == 16
+
+
+def test_runs_of_one_kind_differ_in_their_seeds_alone():
+    assert kind_of(run_config(seed=1)) == kind_of(run_config(seed=2, out="elsewhere"))
+    assert kind_of(run_config(sigma=1.0)) != kind_of(run_config(sigma=2.0))
+
+
+def test_settings_by_name_alone_are_all_of_them():
+    config = preset("pendulum", "default")
+    parts = (config, config.learner, config.evaluation)
+    assert settings_of(config).keys() == {f.name for part in parts for f in fields(part)} - {"learner", "evaluation"}
+
+
+# Random search.
+
+
+def test_draws_have_the_laws_that_were_asked_for():
+    table = {
+        "sigma": {"low": 1, "high": 3},
+        "policy_rate": {"low": 1e-4, "high": 1e-2, "log": True},
+        "ensemble": {"low": 2, "high": 5},
+        "particles": {"low": 1, "high": 8, "log": True},
+        "solver": ["rk4", "dopri5"],
+    }
+    samples = draws({"samples": 4000, **table})
+    column = {name: [sample[name] for sample in samples] for name in table}
+    error = 5 / math.sqrt(4000)  # five standard errors of a share, or more
+    assert all(1 <= value <= 3 for value in column["sigma"])
+    assert sum(value < 2 for value in column["sigma"]) / 4000 == pytest.approx(0.5, abs=error)
+    assert sum(value < 1e-3 for value in column["policy_rate"]) / 4000 == pytest.approx(0.5, abs=error)
+    for count in (2, 3, 4, 5):
+        assert column["ensemble"].count(count) / 4000 == pytest.approx(0.25, abs=error)
+    for count in range(1, 9):  # log-uniform on [1, 9): a whole number stands for all up to the next
+        share = math.log((count + 1) / count) / math.log(9)
+        assert column["particles"].count(count) / 4000 == pytest.approx(share, abs=error)
+    assert column["solver"].count("rk4") / 4000 == pytest.approx(0.5, abs=error)
+
+
+@given(st.integers(1, 30), st.integers(0, 1000))
+def test_more_samples_and_more_settings_leave_the_first_ones_as_they_were(samples, seed):
+    rate = {"low": 1e-4, "high": 1e-2, "log": True}
+    few = draws({"samples": samples, "seed": seed, "policy_rate": rate})
+    more = draws({"seed": seed, "particles": [10, 20], "policy_rate": rate, "samples": samples + 5})
+    assert [sample["policy_rate"] for sample in more[:samples]] == [sample["policy_rate"] for sample in few]
+    other = draws({"samples": samples, "seed": seed + 1, "policy_rate": rate})
+    assert other != few
+
+
+def test_samples_meet_the_grid(plan):
+    found = plan("[random]\nsamples = 3\nsigma = {low = 0, high = 2}\n[grid]\nseed = [0, 1]")
+    sigmas = {run.config.sigma for run in found.runs}
+    assert len(found.runs) == 6
+    assert len(sigmas) == 3
+    assert all(isinstance(sigma, float) and sigma not in (0.0, 1.0, 2.0) for sigma in sigmas)
+
+
+# Mistakes.
+
+MISTAKES = {
+    "[grid]\nsigmaa = [1]": "there is no setting 'sigmaa': did you mean 'sigma'?",
+    "[base]\nsigmaa = 1": "there is no setting 'sigmaa': did you mean 'sigma'?",
+    "[gird]\nsigma = [1]": "no table is called 'gird': did you mean 'grid'?",
+    "sigma = 2.0": "single settings go into [base]",
+    "[grid]\nsigma = 2.0": "[grid]: sigma must be a list of values, such as [0, 1, 2], not 2.0",
+    "[grid]\nsigma = []": "[grid]: sigma must be a list of values",
+    "[grid]\nsigma = [1, -1]": "--sigma must be a number of at least 0, not -1",
+    "[grid]\ngap = [0.1, 20]": "--gap 20 is longer than the horizon 10 s: choose a shorter gap",
+    "[grid]\nagent = ['ct-mle', 'dreamer']": "no agent is called 'dreamer'",
+    "[grid]\nenvironment = ['pendulm']": "did you mean 'pendulum'?",
+    "[base]\npreset = 'fast'": "no preset is called 'fast'",
+    "[grid]\nagent = ['ct-mle', 'sac-tacos']\nensemble = [5]": "there is no setting 'ensemble'",
+    "[base]\nbang_bang = true": "environment 'pendulum' has no setting 'bang_bang'",
+    "[base]\nout = 'x'": "'out' is not for single runs of a sweep: use --out",
+    "[grid]\nthreads = [1, 2]": "'threads' is not for single runs of a sweep: use --threads",
+    "[base]\nconfig = 'x.toml'": "'config' is not for single runs of a sweep",
+    "[base]\nsigma = 1\n[base.learner]\nsigma = 2": "[base]: 'sigma' is set twice",
+    "[grid]\nseed = [1]\n[[runs]]\nseed = 2": "'seed' varies both in [[runs]] number 1 and in a grid",
+    "[grid]\nseed = [1]\n[[runs]]\n[runs.grid]\nseed = [2]": "'seed' varies both in [grid] and in [[runs]] number 1",
+    "[random]\nsamples = 2\nsigma = [1]\n[grid]\nsigma = [2]": "'sigma' varies both in [random] and in a grid",
+    f"[grid]\nseed = {[*range(1100)]}\nsigma = {[*range(1100)]}": "makes 1210000 runs, more than 1000000",
+    "runs = 3": "runs must be one or more tables, each with the title [[runs]]",
+    "runs = [3]": "[[runs]] number 1 must be a table of settings by name",
+    "base = 3": "[base] must be a table of settings by name",
+    "[random]\nsigma = [1]": "[random] samples must be a whole number from 1",
+    "[random]\nsamples = 2": "[random] needs a setting to draw",
+    "[random]\nsamples = 2\nseed = -1\nsigma = [1]": "[random] seed must be a whole number from 0",
+    "[random]\nsamples = 2\nsigma = 1": "[random] sigma must be a list of choices or { low",
+    "[random]\nsamples = 2\nsigma = []": "[random] sigma must be a list of choices or { low",
+    "[random]\nsamples = 2\nsigma = {low = 2, high = 1}": "[random] sigma must have numbers low < high",
+    "[random]\nsamples = 2\nsigma = {low = 1, high = inf}": "[random] sigma must have numbers low < high",
+    "[random]\nsamples = 2\nsigma = {low = 'a', high = 1}": "[random] sigma must have numbers low < high",
+    "[random]\nsamples = 2\nsigma = {low = 0, high = 1, log = true}": "low must be positive",
+    "[random]\nsamples = 2\nsigma = {low = 1, high = 2, log = 1}": "log must be true or false",
+    "[random]\nsamples = 2\nsigma = {low = 1, high = 2, step = 1}": "[random] sigma must be a list of choices",
+    "[grid": "cannot be parsed",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text.splitlines()[-1][:40])
+def test_a_mistake_in_the_file_is_one_line_and_writes_nothing(text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.toml").write_text(text)
+    said = refusal("sweep", "sweep.toml", capsys=capsys)
+    assert said.startswith("ctmle: sweep.toml: ")
+    assert MISTAKES[text] in said
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+def refusal(*arguments: str, capsys) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    said = capsys.readouterr()
+    assert caught.value.code == 2
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    return said.err
+
+
+LINES = {
+    "sweep": "The runs that are asked for",
+    "sweep nowhere.toml": "nowhere.toml: cannot be read",
+    "sweep sweep.yaml": "settings are read from .toml and .json files",
+    "sweep sweep.toml --workers 0": "--workers must be a whole number of at least 1",
+    "sweep sweep.toml --workers 1000000": "choose fewer",
+    "sweep sweep.toml --threads 1000000": "choose fewer",
+    "sweep sweep.toml --retries -1": "--retries must be a whole number of at least 0",
+    "sweep sweep.toml --engine slurm": "engine",
+    "sweep sweep.toml --address 10.0.0.1:6379": "--address 10.0.0.1:6379 is for --engine ray",
+    "sweep sweep.toml --engine ray --address 127.0.0.1:9": "there is no Ray cluster",
+    "sweep sweep.toml --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
+    "sweep sweep.toml --dry-run --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_mistake_on_the_command_line_is_one_line_and_writes_nothing(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.toml").write_text("[grid]\nseed = [0, 1]\n")
+    assert LINES[line] in refusal(*line.split(), capsys=capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+def test_a_dry_run_lists_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("sweep.toml").write_text("[grid]\nseed = [0, 1]\n")
+    main(["sweep", "sweep.toml", "--dry-run", "--workers", "1"])
+    said = capsys.readouterr().out
+    assert len(re.findall(r"^to do +pendulum-ct-mle-seed[01]-\w+$", said, re.MULTILINE)) == 2
+    assert "2 runs: 0 finished, 0 begun, 2 to do, about 8 min on 1 worker (a rough guess)" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
+
+
+# Who gets which run, and how long they take.
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.lists(st.integers(0, 2), min_size=30, max_size=30))
+def test_every_run_is_given_once_and_workers_keep_to_their_kinds(sigmas, workers):
+    plan = Plan.of(run_config(sigma=float(sigma), seed=seed) for seed, sigma in enumerate(sigmas))
+    waiting, given_out, last = Waiting(plan.runs), [], {}
+    for worker in workers[: len(plan.runs)]:
+        left = {kind_of(run.config) for run in plan.runs if run not in given_out}
+        run = waiting.take(worker)
+        given_out.append(run)
+        kind = kind_of(run.config)
+        assert kind == last.get(worker, kind) or last[worker] not in left
+        last[worker] = kind
+    assert len(waiting) == 0
+    assert sorted(run.name for run in given_out) == sorted(run.name for run in plan.runs)
+
+
+def test_two_workers_begin_with_two_kinds():
+    plan = Plan.of(run_config(sigma=sigma, seed=seed) for sigma in (0.0, 1.0) for seed in range(3))
+    waiting = Waiting(plan.runs)
+    assert [waiting.take(worker).config.sigma for worker in (0, 1, 0, 1, 0, 1)] == [0.0, 1.0] * 3
+
+
+def test_estimates_grow_with_the_work_and_learn_from_what_has_ended():
+    config = preset("pendulum", "default")
+    base = rough_seconds(config)
+    for more in (
+        replace(config, episodes=10),
+        replace(config, learner=replace(config.learner, dynamics_hidden=(250, 250, 250))),
+        replace(config, learner=replace(config.learner, ensemble=20)),
+        replace(config, learner=replace(config.learner, policy_updates=500)),
+    ):
+        assert rough_seconds(more) > 1.2 * base
+    assert all(rough_seconds(preset("acrobot", "quick", agent)) > 0 for agent in AGENT_NAMES)
+    pace = Pace([Result("a", config, "finished", seconds=3 * base)])
+    assert pace.seconds_for(10.0) == pytest.approx(30.0)
+    assert Pace().seconds_for(10.0) == 10.0
+
+
+def test_a_config_that_cannot_work_is_no_part_of_a_plan():
+    with pytest.raises(ValueError, match="--gap 20 is longer"):
+        Plan.of([TrainConfig(gap=20.0)])
+    with pytest.raises(ValueError, match="at least one run"):
+        Plan.of([])
