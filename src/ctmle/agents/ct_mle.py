@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from ctmle.agents.model_based import ModelBasedAgent
+from ctmle.agents.model_based import ROOM, ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
 from ctmle.config import CTMLEConfig
 from ctmle.dynamics.fit import METRICS, Belief, Fit, fit_updates
@@ -22,9 +22,9 @@ class CTMLE(ModelBasedAgent[CTMLEConfig]):
 
     belief_metrics = METRICS
 
-    def __init__(self, config: CTMLEConfig | None = None, known_world: World | None = None):
+    def __init__(self, config: CTMLEConfig | None = None, known_world: World | None = None, episodes: int = ROOM):
         """With a `known_world` there is nothing to fit: the oracle, whose policy is improved in the true SDE."""
-        self.config = config or CTMLEConfig()
+        super().__init__(config or CTMLEConfig(), episodes)
         self.known_world = known_world
 
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> Belief:

@@ -2,7 +2,7 @@
 
 from jaxtyping import Array, PRNGKeyArray
 
-from ctmle.agents.model_based import ModelBasedAgent
+from ctmle.agents.model_based import ROOM, ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Updates, Work
 from ctmle.config import ENODEConfig
 from ctmle.dynamics.loop import Chunk
@@ -20,8 +20,8 @@ class ENODE(ModelBasedAgent[ENODEConfig]):
 
     belief_metrics = METRICS
 
-    def __init__(self, config: ENODEConfig | None = None):
-        self.config = config or ENODEConfig()
+    def __init__(self, config: ENODEConfig | None = None, episodes: int = ROOM):
+        super().__init__(config or ENODEConfig(), episodes)
 
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> OdeBelief:
         c = self.config

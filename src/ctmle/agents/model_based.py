@@ -1,5 +1,6 @@
 """What agents with a learned model share: gather data, believe, improve a policy in the belief, act, look again."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +28,9 @@ from ctmle.schedules.base import Looks, Schedule
 
 WAVES = 3
 
+ROOM = 32
+"""Episodes. Room for data comes in multiples of it, so that runs of 5 and of 15 episodes share their programs."""
+
 Settings = TypeVar("Settings", bound=ModelBasedConfig)
 
 
@@ -36,6 +40,11 @@ class ModelBasedAgent(ABC, Generic[Settings]):
     config: Settings
     belief_metrics: tuple[str, ...]
     """What the phases that fit the belief measure."""
+
+    def __init__(self, config: Settings, episodes: int):
+        """With room for the data of so many `episodes`; with more than that it grows, and compiles anew."""
+        self.config = config
+        self.room = ROOM * math.ceil(episodes / ROOM)
 
     @abstractmethod
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> Any:
@@ -181,7 +190,7 @@ class ModelBasedAgent(ABC, Generic[Settings]):
             controls=jnp.zeros((1, spec.control_size)),
             policy=Policy(feedback, silent_signal(spec, WAVES), jnp.zeros(())),
         )
-        return Dataset.empty(like, self.config.initial_trajectories + 32 * self._per_episode)
+        return Dataset.empty(like, self.config.initial_trajectories + self.room * self._per_episode)
 
     def _works(self, episode: int) -> tuple[Work, ...]:
         policy = Work(

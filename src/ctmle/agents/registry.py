@@ -1,16 +1,16 @@
 """Agents by their settings."""
 
-from typing import Any
-
 from ctmle.agents.base import Agent
 from ctmle.agents.ct_mle import CTMLE
 from ctmle.agents.enode import ENODE
 from ctmle.agents.sac_tacos import SacTacos
 from ctmle.config import CTMLEConfig, ENODEConfig, SacTacosConfig
 
-AGENTS: dict[type, Any] = {CTMLEConfig: CTMLE, ENODEConfig: ENODE, SacTacosConfig: SacTacos}
 
-
-def build_agent(learner: Any) -> Agent:
-    """The agent that these settings are of."""
-    return AGENTS[type(learner)](learner)
+def build_agent(learner: CTMLEConfig | ENODEConfig | SacTacosConfig, episodes: int) -> Agent:
+    """The agent that these settings are of, with room for so many episodes."""
+    if isinstance(learner, SacTacosConfig):
+        return SacTacos(learner)
+    if isinstance(learner, ENODEConfig):
+        return ENODE(learner, episodes=episodes)
+    return CTMLE(learner, episodes=episodes)

@@ -79,7 +79,7 @@ class Run:
         self.env = build_env(config) if env is None else env
         self.spec = self.env.spec_for(config.observation)
         self.schedule: Schedule = make_schedule(config.grid, config.gap, config.random_looks)
-        self.agent: Agent = build_agent(config.learner)
+        self.agent: Agent = build_agent(config.learner, config.episodes)
         self.key = jax.random.key(config.seed)
 
     def stream(self, purpose: Stream, number: int = 0) -> PRNGKeyArray:
