@@ -42,8 +42,8 @@ faults: setup ## Kill runs of every agent a hundred times, damage a thousand fil
 	$(BIN)/python -m pytest -n 0 -s tests/test_corruption.py tests/test_mistakes.py
 	$(BIN)/python tests/faults/kills.py --kills 100
 
-bench: setup ## Time a dynamics and a policy update beside this machine's matmul peak
-	$(BIN)/python benchmarks/updates.py
+bench: setup ## What everything costs: updates beside the matmul peak, runs to success, start, memory, growth
+	$(BIN)/python benchmarks/bench.py
 
 lock: ## Resolve the lock file anew (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \

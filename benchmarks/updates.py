@@ -1,31 +1,69 @@
-"""One dynamics update and one policy update at the paper's sizes, beside this machine's own matmul peak.
+"""One dynamics update and one policy update of CT-MLE, beside this machine's own matmul peak.
 
-    python benchmarks/updates.py [--preset default|paper]
+    python benchmarks/updates.py [--preset default|paper] [--threads N]
 
-Floating-point operations are those of the matrix products alone, counted by formula; the peak is the best rate of the
-same batched product by itself, measured in the same run. Ratios are what to look at: the machine may be busy.
+The peak is the best rate of the batched product of hidden layers by itself, on as many cores, measured in the same
+run. `products` is the time that matrix products take inside an update, by JAX's profiler. Ratios are what to look at:
+the machine may be busy. The last line is the same as JSON.
 """
 
 import argparse
-import itertools
+import gzip
+import json
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import cost_model
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ctmle.agents import CTMLE, Phase
-from ctmle.config import preset
+from ctmle.config import CTMLEConfig, preset
+from ctmle.dynamics.spread import MEMBERS, mesh_for
 from ctmle.experiments import Run
+from ctmle.machine import use_threads
 
 UPDATES = 20
+CHAIN = 50
+PRODUCTS = ("dot", "ynn", "xnn", "onednn")
+"""How the kernels of matrix products are called on a processor."""
 
 
-def network_flops(sizes: Sequence[int]) -> int:
-    """Of one evaluation of a network at one point."""
-    return sum(2 * a * b for a, b in itertools.pairwise(sizes))
+@dataclass(frozen=True)
+class Measured:
+    """An update, and the product of its hidden layers alone."""
+
+    name: str
+    milliseconds: float
+    gigaflop: float
+    products: float
+    """Milliseconds that matrix products take of it on each core."""
+    peak: float
+    """GFLOP/s of the product alone."""
+
+    @property
+    def rate(self) -> float:
+        return 1e3 * self.gigaflop / self.milliseconds
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "share_of_peak": self.rate / self.peak,
+            "products_share_of_peak": 1e3 * self.gigaflop / self.products / self.peak,
+        }
+
+    def line(self) -> str:
+        found = self.as_dict()
+        return (
+            f"{self.name}: {self.milliseconds:.1f} ms, {self.gigaflop:.2f} GFLOP, {self.rate:.0f} GFLOP/s;"
+            f" product alone {self.peak:.0f} GFLOP/s; share of it: whole update {found['share_of_peak']:.0%},"
+            f" its products {found['products_share_of_peak']:.0%} (in {self.products:.1f} ms)"
+        )
 
 
 def best_seconds(call: Callable[[], Any], repeats: int) -> float:
@@ -38,18 +76,35 @@ def best_seconds(call: Callable[[], Any], repeats: int) -> float:
     return best
 
 
-def peak(members: int, rows: int, width: int) -> float:
-    """GFLOP/s of the product of hidden layers alone, at this shape."""
+def peak(learner: CTMLEConfig, rows: int, ensemble: Any) -> float:
+    """GFLOP/s of a chain of products at the shape of a hidden layer, spread over devices as updates are."""
+    members, width = learner.ensemble, learner.dynamics_hidden[0]
     x = jax.random.normal(jax.random.key(0), (members, rows, width))
-    w = jax.random.normal(jax.random.key(1), (members, width, width))
-    product = jax.jit(lambda x, w: jnp.einsum("ebi,eio->ebo", x, w))
-    return 2 * members * rows * width**2 / best_seconds(lambda: product(x, w), 50) / 1e9
+    w = jax.random.normal(jax.random.key(1), (members, width, width)) / width**0.5
+    if (mesh := mesh_for(ensemble)) is not None:
+        x, w = jax.device_put((x, w), NamedSharding(mesh, PartitionSpec(MEMBERS)))
+
+    @jax.jit
+    def chain(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, CHAIN, lambda _, x: jnp.einsum("ebi,eio->ebo", x, w), x)
+
+    return CHAIN * 2 * members * rows * width**2 / best_seconds(lambda: chain(x, w), 20) / 1e9
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", default="default", choices=["default", "paper"])
-    config = preset("pendulum", parser.parse_args().preset)
+def products_milliseconds(call: Callable[[], Any]) -> float:
+    """Per update and core, by the profiler's record of all kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(call())
+        (file,) = Path(folder).rglob("*.trace.json.gz")
+        events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    products = [e for e in events if e.get("ph") == "X" and e["name"].startswith(PRODUCTS)]
+    return sum(e["dur"] for e in products) / 1e3 / UPDATES / jax.local_device_count()
+
+
+def measure(preset_name: str) -> list[Measured]:
+    config = preset("pendulum", preset_name)
+    assert isinstance(config.learner, CTMLEConfig)
     learner = replace(config.learner, chunk=UPDATES, dynamics_updates=10**6, policy_updates=10**6)
     run = Run(replace(config, learner=learner))
     agent, spec = CTMLE(learner), run.spec
@@ -57,41 +112,35 @@ def main() -> None:
     while agent.episode(state) == 0:
         state, policy, looks = agent.propose(state, run.schedule)
         state = agent.observe(state, run.act(state, policy, looks))
-    planning = replace(state, phase=jnp.asarray(Phase.POLICY))
-
-    features, size, controls = spec.observation.feature_size, spec.observation.size, spec.control_size
-    drift = network_flops((features + controls, *learner.dynamics_hidden, size))
-    feedback = network_flops((features, *learner.policy_hidden, controls))
-    critic = network_flops((features, *learner.policy_hidden, 1))
-
     samples = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
-    closed_loop = feedback if learner.control == "closed-loop" else 0
-    probes = 2 * size if learner.covariance == "moments" else 0
-    segments = max(1, round(config.gap / learner.longest_step))
-    # Gradients by weights and by inputs cost one evaluation each; the recorded policy needs only those by inputs.
-    evaluations = 3 if learner.solver == "rk3" else 4
-    per_sample = segments * (evaluations * (3 * drift + 2 * closed_loop) + probes * (drift + closed_loop))
-    dynamics_flops = learner.ensemble * samples * per_sample
-
-    steps = round(learner.policy_horizon / learner.policy_step)
-    imagined = learner.particles * (2 * steps * (2 * drift + 3 * feedback) + (steps + 1) * 3 * feedback)
-    policy_flops = imagined + learner.critic_steps * learner.critic_batch * 3 * critic
-
-    width = learner.dynamics_hidden[0]
     cases = (
-        ("dynamics update", state, dynamics_flops, samples),
-        ("policy update", planning, policy_flops, learner.particles // learner.ensemble),
+        ("dynamics update", Phase.DYNAMICS, cost_model.dynamics_update(config, learner, spec), samples),
+        ("policy update", Phase.POLICY, cost_model.policy_update(learner, spec), learner.particles // learner.ensemble),
     )
-    print(f"preset {config.preset}: ensemble {learner.ensemble}, drift {learner.dynamics_hidden}, {jax.devices()[0]}")
-    for name, start, flops, rows in cases:
-        if learner.solver == "dopri5" and name == "dynamics update":
-            print("(the adaptive solver chooses its own number of steps: its GFLOP/s assume one step per gap)")
-        seconds = best_seconds(lambda start=start: agent.advance(start, run.schedule), 3) / UPDATES
-        rate, best = flops / seconds / 1e9, peak(learner.ensemble, rows, width)
-        print(
-            f"{name}: {1e3 * seconds:.1f} ms, {flops / 1e9:.2f} GFLOP, {rate:.1f} GFLOP/s;"
-            f" matmul [{learner.ensemble} x {rows} x {width}] alone {best:.1f} GFLOP/s; share {rate / best:.0%}"
-        )
+    found = []
+    for name, phase, flops, rows in cases:
+        start = replace(state, phase=jnp.asarray(phase, jnp.int32))
+
+        def updates(start: Any = start) -> Any:
+            return agent.advance(start, run.schedule)
+
+        seconds = best_seconds(updates, 5) / UPDATES
+        best = peak(learner, rows, state.belief)
+        found.append(Measured(name, 1e3 * seconds, flops / 1e9, products_milliseconds(updates), best))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="default", choices=["default", "paper"])
+    parser.add_argument("--threads", type=int)
+    arguments = parser.parse_args()
+    use_threads(arguments.threads)
+    found = measure(arguments.preset)
+    print(f"preset {arguments.preset}, {jax.local_device_count()} x {jax.devices()[0].device_kind}")
+    for measured in found:
+        print(measured.line())
+    print(json.dumps([measured.as_dict() for measured in found]))
 
 
 if __name__ == "__main__":
