@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -240,6 +242,12 @@ def test_watchers_see_all_of_it(tmp_path):
     for standing in diary.standings:
         assert standing.finished + standing.failed + standing.running + standing.waiting == standing.runs == 3
     assert str(diary.standings[-1]) == "3 of 3 finished, 0 running, 0 waiting"
+
+
+def test_a_driver_loads_no_jax():
+    rooms = "ctmle.commands.sweep, ctmle.sweeps.engines.ray, ctmle.sweeps.engines.process"
+    code = f"import sys, {rooms}; sys.exit(sum(name in sys.modules for name in ('jax', 'ray', 'matplotlib')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_tasks_and_reports_are_the_same_after_the_journey():
