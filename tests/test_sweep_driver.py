@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TACOS, run_config
 
+from ctmle.cli import main
 from ctmle.interrupt import Interrupted
 from ctmle.storage import RunFolder
 from ctmle.storage.files import only_writer
@@ -159,6 +160,20 @@ def test_a_run_is_finished_only_if_its_folder_says_so(damage, tmp_path):
     assert survey.finished == {}
     assert survey.begun == {result.name}
     assert survey.prospect(1).startswith("1 runs: 0 finished, 1 begun, 1 to do")
+
+
+def test_a_finished_run_needs_no_checkpoints_to_be_known_as_such(tmp_path, capsys):
+    out, again = tmp_path / "sweep", Scripted()
+    before = run_sweep(plan_of([0, 1]), out, Scripted())
+    for checkpoint in (out / "runs").glob("*/checkpoints/*"):
+        checkpoint.unlink()
+    assert run_sweep(plan_of([0, 1]), out, again) == before
+    assert again.attempts == {}
+    for command in ("resume", "evaluate"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, str(out / "runs" / before[0].name)])
+        assert stop.value.code == 2
+        assert "is finished, and its checkpoints were dropped" in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_per_run(tmp_path):

@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -31,7 +32,14 @@ def _sweep(command: SweepCommand) -> None:
         return _list(folder.survey(plan), engine.workers, console)
     try:
         with SweepProgress(console) as progress:
-            results = run_sweep(plan, folder.path, engine, retries=command.retries, watcher=progress)
+            results = run_sweep(
+                plan,
+                folder.path,
+                engine,
+                retries=command.retries,
+                drop_checkpoints=command.drop_checkpoints,
+                watcher=progress,
+            )
     except Interrupted as stop:
         console.print(f"{stop}; everything is saved. Go on with: {_again(command)}", highlight=False, soft_wrap=True)
         raise
@@ -50,8 +58,8 @@ def _list(survey: Survey, workers: int, console: Console) -> None:
 def _again(command: SweepCommand) -> str:
     """The command line that asks for the same."""
     given = [(f.name, getattr(command, f.name)) for f in fields(command) if getattr(command, f.name) != f.default]
-    options = [word for name, value in given if name != "file" for word in (option(name), str(value))]
-    return shlex.join(["ctmle", "sweep", command.file, *options])
+    options = [[option(name)] if value is True else [option(name), str(value)] for name, value in given[1:]]
+    return shlex.join(["ctmle", "sweep", command.file, *chain.from_iterable(options)])
 
 
 def _conclude(results: list[Result], folder: SweepFolder, console: Console) -> None:
