@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TACOS, run_config
 
+from ctmle.cli import main
 from ctmle.interrupt import Interrupted
 from ctmle.storage import RunFolder
 from ctmle.storage.files import only_writer
@@ -159,6 +162,20 @@ def test_a_run_is_finished_only_if_its_folder_says_so(damage, tmp_path):
     assert survey.prospect(1).startswith("1 runs: 0 finished, 1 begun, 1 to do")
 
 
+def test_a_finished_run_needs_no_checkpoints_to_be_known_as_such(tmp_path, capsys):
+    out, again = tmp_path / "sweep", Scripted()
+    before = run_sweep(plan_of([0, 1]), out, Scripted())
+    for checkpoint in (out / "runs").glob("*/checkpoints/*"):
+        checkpoint.unlink()
+    assert run_sweep(plan_of([0, 1]), out, again) == before
+    assert again.attempts == {}
+    for command in ("resume", "evaluate"):
+        with pytest.raises(SystemExit) as stop:
+            main([command, str(out / "runs" / before[0].name)])
+        assert stop.value.code == 2
+        assert "is finished, and its checkpoints were dropped" in capsys.readouterr().err
+
+
 def test_the_table_has_a_row_per_run(tmp_path):
     out = tmp_path / "sweep"
     plan = Plan.of(run_config(seed=seed, gap=gap) for gap in (0.25, 0.5) for seed in range(2))
@@ -240,6 +257,12 @@ def test_watchers_see_all_of_it(tmp_path):
     for standing in diary.standings:
         assert standing.finished + standing.failed + standing.running + standing.waiting == standing.runs == 3
     assert str(diary.standings[-1]) == "3 of 3 finished, 0 running, 0 waiting"
+
+
+def test_a_driver_loads_no_jax():
+    rooms = "ctmle.commands.sweep, ctmle.sweeps.engines.ray, ctmle.sweeps.engines.process"
+    code = f"import sys, {rooms}; sys.exit(sum(name in sys.modules for name in ('jax', 'ray', 'matplotlib')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_tasks_and_reports_are_the_same_after_the_journey():

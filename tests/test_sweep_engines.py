@@ -80,8 +80,9 @@ def calm(tmp_path_factory) -> Path:
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path):
     out, engine = tmp_path / "sweep", LocalEngine(workers=1)
     striker = Striker(lambda: bool(in_mid_run(out)), lambda: engine.processes[0].process.kill())
-    results = run_sweep(PLAN, out, engine, watcher=striker)
+    results = run_sweep(PLAN, out, engine, watcher=striker, drop_checkpoints=True)
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
+    assert list((out / "runs").glob("*/checkpoints/*")) == []
     assert len(striker.failures) == 1
     assert "its worker was killed by SIGKILL" in striker.failures[0]
     assert outcomes(out) == outcomes(calm)

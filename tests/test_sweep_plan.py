@@ -87,9 +87,16 @@ def test_names_tell_what_varies_and_stay_when_seeds_are_added(plan):
     assert names < {run.name for run in more.runs}
     assert len(names) == 12
     assert all(re.fullmatch(r"(pendulum|acrobot)-(ct-mle|sac-tacos)-quick-seed\d-[0-9a-f]{12}", n) for n in names)
+    words = plan("[grid]\nsolver = ['rk4', 'dopri5']\noptimism = [true, false]\nensemble = [5, 6]").runs[-1].name
+    assert re.fullmatch(r"pendulum-ct-mle-ensemble6-dopri5-no_optimism-seed0-\w+", words)
     wide = plan(f"[grid]\npolicy_rate = [1e-5, 0.1]\ndynamics_hidden = [{[65536] * 60}, [1]]")
     assert all(len(run.name) < 200 and "/" not in run.name for run in wide.runs)
     assert len({run.name for run in wide.runs}) == 4
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent.parent / "sweeps").glob("*.toml")), ids=lambda p: p.stem)
+def test_the_sweeps_of_the_repository_can_be_run(path):
+    assert len(read_plan(path).runs) >= 10
 
 
 # What stands for a run.

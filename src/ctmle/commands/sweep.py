@@ -37,7 +37,14 @@ def carry_out(command: HowToRun, plan: Plan, folder: SweepFolder, console: Conso
         return _list(folder.survey(plan), engine.workers, console)
     try:
         with SweepProgress(console) as progress:
-            return run_sweep(plan, folder.path, engine, retries=command.retries, watcher=progress)
+            return run_sweep(
+                plan,
+                folder.path,
+                engine,
+                retries=command.retries,
+                drop_checkpoints=command.drop_checkpoints,
+                watcher=progress,
+            )
     except Interrupted as stop:
         again = spelled(command)
         console.print(f"{stop}; everything is saved. Go on with: {again}", highlight=False, soft_wrap=True)

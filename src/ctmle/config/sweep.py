@@ -26,6 +26,9 @@ class HowToRun:
     """Threads of each run."""
     retries: int = 2
     """How often a run is tried again that failed or whose worker was lost. Mistakes in settings are not."""
+    drop_checkpoints: bool = False
+    """Of runs that are finished: saves most of their bytes. Their logs and trained parts stay, but `ctmle evaluate`
+    cannot take them up again."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from ctmle.interrupt import Interrupt, Interrupted
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 from ctmle.schedules.registry import make_schedule
 from ctmle.storage.files import only_writer
-from ctmle.storage.run_folder import Checkpoint, RunFolder
+from ctmle.storage.run_folder import Checkpoint, RunFolder, is_complete
 from ctmle.storage.trees import arrays_of, fill, save_tree
 
 Record = dict[str, Any]
@@ -204,13 +204,11 @@ class Run:
             save_tree(folder.tensors(name), part)
 
     def save_checkpoint(self, folder: RunFolder, state: Any, records: list[Record]) -> None:
-        c = self.config
-        stopped = c.stop_at_success and any(record["success"] for record in records)
         folder.save_checkpoint(
             arrays_of(state),
             records,
-            finished=stopped or (bool(records) and records[-1]["episode"] >= c.episodes),
-            keep=c.checkpoints_kept,
+            finished=is_complete(self.config, records),
+            keep=self.config.checkpoints_kept,
         )
 
     def restore(self, checkpoint: Checkpoint) -> Any:

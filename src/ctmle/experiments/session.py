@@ -36,11 +36,7 @@ class Session:
         config = folder.read_config()
         use_threads(config.threads)
         job = Run(config)
-        return Session(job, folder, folder.read_checkpoint() if folder.checkpoints else None)
-
-    @property
-    def finished(self) -> bool:
-        return self.checkpoint is not None and self.checkpoint.finished
+        return Session(job, folder, folder.read_checkpoint() if folder.checkpoints or folder.finished else None)
 
     def train(self, watchers: tuple[Watcher, ...] = (), interrupt: Interrupt | None = None) -> list[Record]:
         """Go on to the end. Raises Interrupted, and RuntimeError for a run that cannot go on, which says why."""

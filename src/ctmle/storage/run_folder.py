@@ -56,10 +56,11 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the newest checkpoint is of the run's end, by its own word: nothing else of it is read."""
+        """Whether its log is complete and the newest checkpoint, if it still has any, is of the end by its own word."""
         try:
-            return any(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
-        except ValueError:
+            complete = is_complete(self.read_config(), self.read_metrics())
+            return complete and all(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
+        except (OSError, ValueError, KeyError, TypeError):
             return False
 
     @staticmethod
@@ -117,6 +118,11 @@ class RunFolder:
         for path in self.checkpoints[:-keep]:
             path.unlink()
 
+    def drop_checkpoints(self) -> None:
+        """Of a finished run. The oldest first, so that the last one left says that it is finished."""
+        for path in self.checkpoints:
+            path.unlink()
+
     def read_checkpoint(self) -> Checkpoint:
         """The newest good checkpoint. Raises ValueError if there is none."""
         run, warnings = digest(read_json(self.config_file)), []
@@ -133,7 +139,17 @@ class RunFolder:
                 warnings.append(str(error))
         if warnings:
             raise ValueError(f"no good checkpoint in {self.path}: {warnings[0]}; start the run anew in another folder")
+        if self.finished:
+            raise ValueError(
+                f"{self.path} is finished, and its checkpoints were dropped: its log and parts are what is left"
+            )
         raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
+
+
+def is_complete(config: TrainConfig, records: list[Record]) -> bool:
+    """Whether a run with these records has nothing left to do."""
+    stopped = config.stop_at_success and any(record["success"] for record in records)
+    return stopped or (bool(records) and records[-1]["episode"] >= config.episodes)
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ctmle.checks import check_config
@@ -61,15 +61,15 @@ class Plan:
 
 def content_of(config: TrainConfig) -> dict[str, Any]:
     """All that a run learns from, by name; 2 and 2.0 are the same, and so are lists and tuples."""
-    content = {name: value for name, value in asdict(config).items() if name not in NOT_LEARNED_FROM}
-    return json.loads(json.dumps(content), parse_int=float)
+    content = {**vars(config), "learner": vars(config.learner), "evaluation": vars(config.evaluation)}
+    learned_from = {name: value for name, value in content.items() if name not in NOT_LEARNED_FROM}
+    return json.loads(json.dumps(learned_from), parse_int=float)
 
 
 def settings_of(config: TrainConfig) -> dict[str, Any]:
     """Every setting of a config by name alone, as files of settings may give them."""
-    content = asdict(config)
-    learner, evaluation = content.pop("learner"), content.pop("evaluation")
-    return {**content, **learner, **evaluation}
+    own = {name: value for name, value in vars(config).items() if name not in ("learner", "evaluation")}
+    return {**own, **vars(config.learner), **vars(config.evaluation)}
 
 
 def kind_of(config: TrainConfig) -> str:
@@ -97,11 +97,16 @@ def _varying(configs: Iterable[TrainConfig]) -> dict[tuple[str, ...], list[str]]
 
 def _label(config: TrainConfig, varying: list[str]) -> str:
     own = settings_of(config)
-    words = "-".join([*_group(config), *(f"{name}{_short(own[name])}" for name in varying)])
+    words = "-".join([*_group(config), *(_word(name, own[name]) for name in varying)])
     return f"{words[:LONGEST_LABEL]}-seed{config.seed}"
 
 
-def _short(value: Any) -> str:
+def _word(name: str, value: Any) -> str:
+    """A setting in the name of a run; choices speak for themselves."""
+    if isinstance(value, bool):
+        return name if value else f"no_{name}"
+    if isinstance(value, str):
+        return value
     if isinstance(value, tuple):
-        return "x".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return name + "x".join(map(str, value))
+    return f"{name}{value:g}" if isinstance(value, float) else f"{name}{value}"

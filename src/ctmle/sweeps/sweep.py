@@ -24,7 +24,13 @@ TABLE_EVERY, TABLE_SHARE = 1.0, 0.02
 
 
 def run_sweep(
-    plan: Plan, out: Path, engine: Engine, *, retries: int = 2, watcher: SweepWatcher | None = None
+    plan: Plan,
+    out: Path,
+    engine: Engine,
+    *,
+    retries: int = 2,
+    drop_checkpoints: bool = False,
+    watcher: SweepWatcher | None = None,
 ) -> list[Result]:
     """Every run of the plan, finished or failed, in its order. Those that are finished in `out` are not run again.
 
@@ -36,7 +42,7 @@ def run_sweep(
     folder.runs.mkdir(parents=True, exist_ok=True)
     with only_writer(folder.path):
         folder.write_about(plan, engine=engine.name, threads=engine.threads, retries=retries)
-        driver = _Driver(plan, folder, engine, retries, watcher or Unwatched())
+        driver = _Driver(plan, folder, engine, retries, drop_checkpoints, watcher or Unwatched())
         try:
             driver.drive()
         finally:
@@ -48,8 +54,17 @@ def run_sweep(
 class _Driver:
     """What is remembered while a sweep goes on: runs that wait, runs with their workers, a line for each that ended."""
 
-    def __init__(self, plan: Plan, folder: SweepFolder, engine: Engine, retries: int, watcher: SweepWatcher):
-        self.plan, self.folder, self.engine, self.retries, self.watcher = plan, folder, engine, retries, watcher
+    def __init__(
+        self,
+        plan: Plan,
+        folder: SweepFolder,
+        engine: Engine,
+        retries: int,
+        drop_checkpoints: bool,
+        watcher: SweepWatcher,
+    ):
+        self.plan, self.folder, self.engine, self.watcher = plan, folder, engine, watcher
+        self.retries, self.drop_checkpoints = retries, drop_checkpoints
         self.survey = survey = folder.survey(plan)
         self.order = [run.name for run in survey.runs]
         self.results = dict(survey.finished)
@@ -88,7 +103,11 @@ class _Driver:
         for worker in self.engine.idle():
             if self.waiting:
                 run = self.running[worker] = self.waiting.take(worker)
-                self.engine.give(worker, Task.at(self.folder.runs, run.name, run.config, self.engine.threads))
+                self.engine.give(worker, self._task(run))
+
+    def _task(self, run: PlannedRun) -> Task:
+        threads, drop = self.engine.threads, self.drop_checkpoints
+        return Task.at(self.folder.runs, run.name, run.config, threads, drop_checkpoints=drop)
 
     def _take(self, run: PlannedRun, report: Report) -> None:
         if report.ending == "stopped":

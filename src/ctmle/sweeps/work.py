@@ -27,10 +27,13 @@ class Task:
 
     name: str
     config: TrainConfig
+    drop_checkpoints: bool = False
+    """Once the run is finished: they are most of its bytes, and nothing is left to go on with."""
 
     @staticmethod
-    def at(folder: Path, name: str, config: TrainConfig, threads: int) -> "Task":
-        return Task(name, replace(config, out=str((folder / name).absolute()), threads=threads))
+    def at(folder: Path, name: str, config: TrainConfig, threads: int, *, drop_checkpoints: bool = False) -> "Task":
+        config = replace(config, out=str((folder / name).absolute()), threads=threads)
+        return Task(name, config, drop_checkpoints)
 
     @property
     def folder(self) -> RunFolder:
@@ -42,7 +45,7 @@ class Task:
     @staticmethod
     def from_line(line: str) -> "Task":
         content = json.loads(line)
-        return Task(content["name"], config_from_json(content["config"]))
+        return Task(**{**content, "config": config_from_json(content["config"])})
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Worker:
         try:
             self._forget_other_kinds(task)
             _go_on(task, self.interrupt)
+            if task.drop_checkpoints:
+                task.folder.drop_checkpoints()
             return Report("finished", _records(task.folder))
         except Interrupted:
             return Report("stopped")
@@ -99,14 +104,15 @@ class Worker:
 def _go_on(task: Task, interrupt: Interrupt) -> None:
     from ctmle.experiments.session import Session
 
-    if not task.folder.config_file.exists():
+    folder = task.folder
+    if not folder.config_file.exists():
         Session.begin(task.config).train(interrupt=interrupt)
         return
-    wait_for_writer(task.folder.path, PATIENCE)
-    session = Session.take_up(task.folder.path)
-    if content_of(session.job.config) != content_of(task.config):
-        raise ValueError(f"{task.folder.path} holds a run with other settings: choose another --out, or delete it")
-    session.train(interrupt=interrupt)
+    wait_for_writer(folder.path, PATIENCE)
+    if content_of(folder.read_config()) != content_of(task.config):
+        raise ValueError(f"{folder.path} holds a run with other settings: choose another --out, or delete it")
+    if not folder.finished:
+        Session.take_up(folder.path).train(interrupt=interrupt)
 
 
 def _records(folder: RunFolder) -> tuple[dict[str, Any], ...]:
