@@ -10,6 +10,7 @@ the machine may be busy. The last line is the same as JSON.
 import argparse
 import gzip
 import json
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -30,8 +31,14 @@ from ctmle.machine import use_threads
 
 UPDATES = 20
 CHAIN = 50
-PRODUCTS = ("dot", "ynn", "xnn", "onednn")
-"""How the kernels of matrix products are called on a processor."""
+KINDS = {
+    "products": ("dot", "ynn", "xnn", "onednn"),
+    "exchange between cores": ("all-",),
+    "copies": ("copy", "wrapped_copy", "bitcast_dynamic-update-slice", "dynamic-slice"),
+}
+"""What the kernels of a processor are called; all others are elementwise."""
+KERNEL = re.compile(r"(?!while|call|end|conditional)[a-z][a-z0-9_-]*(\.[0-9]+)*$")
+"""And not what contains them, or Python."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +48,8 @@ class Measured:
     name: str
     milliseconds: float
     gigaflop: float
-    products: float
-    """Milliseconds that matrix products take of it on each core."""
+    kernels: dict[str, float]
+    """Milliseconds of it on each core, by what they are spent on."""
     peak: float
     """GFLOP/s of the product alone."""
 
@@ -54,7 +61,7 @@ class Measured:
         return {
             **vars(self),
             "share_of_peak": self.rate / self.peak,
-            "products_share_of_peak": 1e3 * self.gigaflop / self.products / self.peak,
+            "products_share_of_peak": 1e3 * self.gigaflop / self.kernels["products"] / self.peak,
         }
 
     def line(self) -> str:
@@ -62,7 +69,8 @@ class Measured:
         return (
             f"{self.name}: {self.milliseconds:.1f} ms, {self.gigaflop:.2f} GFLOP, {self.rate:.0f} GFLOP/s;"
             f" product alone {self.peak:.0f} GFLOP/s; share of it: whole update {found['share_of_peak']:.0%},"
-            f" its products {found['products_share_of_peak']:.0%} (in {self.products:.1f} ms)"
+            f" its products {found['products_share_of_peak']:.0%}\n"
+            "  of each core's time, profiled: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in self.kernels.items())
         )
 
 
@@ -91,15 +99,20 @@ def peak(learner: CTMLEConfig, rows: int, ensemble: Any) -> float:
     return CHAIN * 2 * members * rows * width**2 / best_seconds(lambda: chain(x, w), 20) / 1e9
 
 
-def products_milliseconds(call: Callable[[], Any]) -> float:
-    """Per update and core, by the profiler's record of all kernels."""
+def kernel_milliseconds(call: Callable[[], Any]) -> dict[str, float]:
+    """Per update and core, by the profiler's record of all kernels. (It slows what it watches by a few percent.)"""
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             jax.block_until_ready(call())
         (file,) = Path(folder).rglob("*.trace.json.gz")
         events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
-    products = [e for e in events if e.get("ph") == "X" and e["name"].startswith(PRODUCTS)]
-    return sum(e["dur"] for e in products) / 1e3 / UPDATES / jax.local_device_count()
+    spent = dict.fromkeys((*KINDS, "elementwise"), 0.0)
+    for event in events:
+        name = event.get("name", "")
+        if event.get("ph") == "X" and KERNEL.match(name):
+            kind = next((kind for kind, names in KINDS.items() if name.startswith(names)), "elementwise")
+            spent[kind] += event["dur"] / 1e3 / UPDATES / jax.local_device_count()
+    return spent
 
 
 def measure(preset_name: str) -> list[Measured]:
@@ -126,7 +139,7 @@ def measure(preset_name: str) -> list[Measured]:
 
         seconds = best_seconds(updates, 5) / UPDATES
         best = peak(learner, rows, state.belief)
-        found.append(Measured(name, 1e3 * seconds, flops / 1e9, products_milliseconds(updates), best))
+        found.append(Measured(name, 1e3 * seconds, flops / 1e9, kernel_milliseconds(updates), best))
     return found
 
 

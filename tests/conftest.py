@@ -1,5 +1,6 @@
 """Tests run strict: shapes and types are checked at run time, and warnings are errors."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from jaxtyping import install_import_hook
 
 # Most of a test's time would go into optimising programs that run for a moment.
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+os.environ["XLA_FLAGS"] = " ".join(
+    (os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
+)
 # Processes that tests start share what is compiled. The tests' own do not: among the thousands of programs that one of
 # them reads back, XLA once aborted, and we do not know why.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "jax")
@@ -21,9 +24,21 @@ jax.config.update("jax_num_cpu_devices", 2)
 
 install_import_hook("ctmle", "beartype.beartype").__enter__()
 
+MOST_MAPS = 30_000
+
 # The first example of a shape pays for compilation, and a red build should be red again.
 hypothesis.settings.register_profile("ctmle", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.load_profile("ctmle")
+
+
+@pytest.fixture(autouse=True)
+def few_programs() -> Iterator[None]:
+    """Forget what is compiled before it is too much: each kernel maps memory, and a process may have 65530 maps."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

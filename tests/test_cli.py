@@ -86,7 +86,7 @@ def test_help_teaches_and_loads_no_jax(command, tmp_path):
         ("train pendulum --gap 20", "choose a shorter gap"),
         ("train pendulum --gap 5", "fewer than --dynamics-length"),
         ("train pendulum --episodes 0", "--episodes must be a whole number of at least 1"),
-        ("train pendulum --warm-up 10", "nothing of the horizon"),
+        ("train pendulum --warm-up 10", "leaves nothing of the 10 s"),
         ("train pendulum --reset-starts 0.9", "together at most 1"),
         ("train pendulum --particles 5", "fewer than one for each"),
         ("train pendulum --dynamics-rate 0", "--dynamics-rate must be a positive number"),
