@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jaxtyping import Array, Float
 
 from ctmle.dynamics.model import Dynamics
@@ -33,7 +33,8 @@ def compiled_over_devices(updates: Callable[..., Any]) -> Callable[..., Any]:
         if mesh is None:
             return compiled(*arguments)
         with jax.set_mesh(mesh):
-            return _on_first_device(compiled(*_split(arguments, mesh)))
+            result = compiled(*_split(arguments, mesh))
+        return _on_first_device(result)
 
     return call
 
@@ -91,4 +92,5 @@ def _split(tree: Any, mesh: Mesh) -> Any:
 
 def _on_first_device(tree: Any) -> Any:
     arrays, static = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, jax.local_devices()[0]), static)
+    # A sharding, not a device: given a device, arrays would remember the mesh, and others be traced anew for them.
+    return eqx.combine(jax.device_put(arrays, SingleDeviceSharding(jax.local_devices()[0])), static)

@@ -20,6 +20,10 @@ ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
 
+TOLERANCE = 1e-3
+"""Of the adaptive solver, absolute and relative: far below what noise does to a state in a gap. (With 1e-4 and 1e-5 an
+update takes more than twice as long once networks have become rough; the paper does not say what it has.)"""
+
 SolverKind = Literal["rk3", "rk4", "dopri5"]
 CovarianceKind = Literal["moments", "euler"]
 
@@ -135,7 +139,7 @@ def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int
         dt0=1.0 / segments,
         y0=y,
         saveat=diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, segments + 1)),
-        stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-5),
+        stepsize_controller=diffrax.PIDController(rtol=TOLERANCE, atol=TOLERANCE),
         max_steps=MOST_STEPS,
         # Most gaps take one step or two: to keep them all costs less than to solve again for the gradient.
         adjoint=diffrax.RecursiveCheckpointAdjoint(checkpoints=MOST_STEPS),
