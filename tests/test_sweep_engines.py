@@ -16,6 +16,7 @@ from tiny import TACOS, run_config
 
 from ctmle.cli import main
 from ctmle.storage import RunFolder
+from ctmle.storage.files import wait_for_writer
 from ctmle.sweeps import Plan, Result, run_sweep
 from ctmle.sweeps.engines import LocalEngine, make_engine
 from ctmle.sweeps.engines.ray import OBJECT_STORE
@@ -69,8 +70,11 @@ def outcomes(out: Path) -> dict[str, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory) -> Path:
-    """A sweep that was left alone."""
-    out = tmp_path_factory.mktemp("calm") / "sweep"
+    """A sweep that was left alone, shared by all processes that do tests: whoever comes later finds it finished."""
+    own = tmp_path_factory.getbasetemp()
+    out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "calm"
+    out.mkdir(exist_ok=True)
+    wait_for_writer(out, 300)
     results = run_sweep(PLAN, out, LocalEngine())
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
     assert [result.episodes for result in results] == [(1, 2, 3)] * len(SEEDS)

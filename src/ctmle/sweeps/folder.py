@@ -65,7 +65,8 @@ class SweepFolder:
         """Raises ValueError if there is something else than a sweep."""
         if self.about_file.is_file() or not self.path.exists():
             return
-        if not self.path.is_dir() or any(entry.name != "lock" for entry in self.path.iterdir()):
+        remnants = ("lock", f"{self.about_file.name}.part")  # of a sweep that was killed at its very start
+        if not self.path.is_dir() or any(entry.name not in remnants for entry in self.path.iterdir()):
             raise ValueError(f"{self.path} exists already and is not the folder of a sweep: choose another --out")
 
     def write_about(self, plan: Plan, **how: Any) -> None:

@@ -39,9 +39,10 @@ def run_sweep(
     """
     folder = SweepFolder(out)
     folder.check_free()
-    folder.runs.mkdir(parents=True, exist_ok=True)
+    folder.path.mkdir(parents=True, exist_ok=True)
     with only_writer(folder.path):
         folder.write_about(plan, engine=engine.name, threads=engine.threads, retries=retries)
+        folder.runs.mkdir(exist_ok=True)
         driver = _Driver(plan, folder, engine, retries, drop_checkpoints, watcher or Unwatched())
         try:
             driver.drive()
