@@ -74,7 +74,7 @@ def calm(tmp_path_factory) -> Path:
     own = tmp_path_factory.getbasetemp()
     out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "calm"
     out.mkdir(exist_ok=True)
-    wait_for_writer(out, 300)
+    wait_for_writer(out, 300.0)
     results = run_sweep(PLAN, out, LocalEngine())
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
     assert [result.episodes for result in results] == [(1, 2, 3)] * len(SEEDS)
