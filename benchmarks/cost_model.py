@@ -7,8 +7,8 @@ from ctmle.config import CTMLEConfig, TrainConfig
 from ctmle.dynamics.transition import segments_of
 from ctmle.envs.base import Spec
 
-EVALUATIONS: dict[str, int] = {"rk3": 3, "rk4": 4, "dopri5": 7}
-"""Of the drift in one step. Dormand-Prince takes six and one to start with; that it takes one step is assumed."""
+EVALUATIONS: dict[str, int] = {"rk3": 3, "rk4": 4, "dopri5": 6, "adaptive": 7}
+"""Of the drift in one step. The adaptive solver takes six and one to start with; that one step is enough is assumed."""
 
 
 def network(sizes: Sequence[int]) -> int:
@@ -25,7 +25,7 @@ def dynamics_update(config: TrainConfig, learner: CTMLEConfig, spec: Spec) -> in
     drift = network((features + spec.control_size, *learner.dynamics_hidden, observed))
     policy = network((features, *learner.policy_hidden, spec.control_size)) if learner.control == "closed-loop" else 0
     samples = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
-    segments = 1 if learner.solver == "dopri5" else segments_of(config.gap, learner.longest_step)
+    segments = 1 if learner.solver == "adaptive" else segments_of(config.gap, learner.longest_step)
     probes = 2 * observed if learner.covariance == "moments" else 0
     each = EVALUATIONS[learner.solver] * (3 * drift + 2 * policy) + probes * (drift + policy)
     return learner.ensemble * samples * segments * each

@@ -95,7 +95,7 @@ def test_same_key_same_state_to_the_last_bit():
         {"objective": "score-matching"},
         {"objective": "score-matching", "gap_weighted": False, "control": "hold", "covariance": "euler"},
         {"chained": True, "diffusion": "constant"},
-        {"solver": "dopri5"},
+        {"solver": "adaptive"},
         {"optimism": False},
         {"trajectories_per_episode": 2},
     ],

@@ -93,7 +93,7 @@ def test_same_key_same_state_to_the_last_bit():
     ("changes", "schedule"),
     [
         ({"control": "closed-loop", "noise": "fixed"}, UniformGaps(0.25)),
-        ({"solver": "dopri5", "matching_updates": 0, "exploring_trajectories": 0}, SCHEDULE),
+        ({"solver": "adaptive", "matching_updates": 0, "exploring_trajectories": 0}, SCHEDULE),
     ],
 )
 def test_every_option_learns_finite_numbers(changes, schedule):

@@ -35,10 +35,11 @@ class ModelBasedConfig:
     """The rate at the end of the phase as a share of the one at its start (cosine in between)."""
     weight_decay: float = 1e-4
     """Decoupled weight decay of AdamW."""
-    solver: Literal["rk3", "rk4", "dopri5"] = "rk3"
-    """Integrator of the drift between looks: Runge-Kutta in fixed steps, or adaptive Dormand-Prince (the papers')."""
+    solver: Literal["rk3", "rk4", "dopri5", "adaptive"] = "rk3"
+    """Integrator of the drift between looks: steps by methods of order 3, 4 or 5 (Dormand-Prince, the papers'), or
+    Dormand-Prince with steps as short as its errors ask for (for stiff systems; several times slower)."""
     longest_step: float = 0.125
-    """Longest step of the fixed-step integrator in seconds."""
+    """Longest step of the integrator in seconds; the adaptive one chooses its own."""
 
     policy_hidden: tuple[int, ...] = (200, 200)
     """Hidden widths of the policy (ReLU, tanh output) and of the critic (tanh)."""

@@ -1,5 +1,6 @@
 """The transition law p(. | u, y, gap) of a believed SDE, as a Gaussian."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal
@@ -21,20 +22,29 @@ MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
 
 TOLERANCE = 1e-3
-"""Of the adaptive solver, absolute and relative: far below what noise does to a state in a gap. (With 1e-4 and 1e-5 an
-update takes more than twice as long once networks have become rough; the paper does not say what it has.)"""
+"""Of the adaptive solver, absolute and relative: far below what noise does to a state in a gap."""
 
-SolverKind = Literal["rk3", "rk4", "dopri5"]
+DOPRI5_STAGES: tuple[tuple[float, tuple[float, ...]], ...] = (
+    (1 / 5, (1 / 5,)),
+    (3 / 10, (3 / 40, 9 / 40)),
+    (4 / 5, (44 / 45, -56 / 15, 32 / 9)),
+    (8 / 9, (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729)),
+    (1.0, (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656)),
+)
+DOPRI5_WEIGHTS = (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
+"""When each stage after the first is and what it weighs those before it with, and what the step weighs them with."""
+
+SolverKind = Literal["rk3", "rk4", "dopri5", "adaptive"]
 CovarianceKind = Literal["moments", "euler"]
 
 
 class TransitionLaw(eqx.Module):
     """(dynamics, control, t, y, gap) -> Gaussian, under the control law that acts during the gap.
 
-    The mean follows the drift for `segments` steps of a fixed Runge-Kutta method (`rk3`, `rk4`), or by adaptive
-    Dormand-Prince through diffrax (`dopri5`, the paper's). The covariance is g^2 * gap (`euler`, step 2c of the
-    paper's appendix), or follows the linearised equation dP = JP + PJ' + gg' along the mean (`moments`), which stays
-    right when the gap is not small.
+    The mean follows the drift for `segments` equal steps of a Runge-Kutta method (`rk3`, `rk4`, or Dormand-Prince's
+    `dopri5`), or for as many steps of Dormand-Prince as their errors ask for (`adaptive`). The covariance is g^2 * gap
+    (`euler`, step 2c of the paper's appendix), or follows the linearised equation dP = JP + PJ' + gg' along the mean
+    (`moments`), which stays right when the gap is not small.
     """
 
     segments: int = eqx.field(static=True, default=1)
@@ -80,15 +90,9 @@ def mean_path(
     drift: Callable, t: Times, y: Points, gap: Times, segments: int, solver: SolverKind
 ) -> Float[Array, "ends ..."]:
     """Where the drift leads from y, at the ends of equal segments of the gap."""
-    if solver == "dopri5":
-        return _dopri5_path(drift, t, y, gap, segments)
-    return _fixed_path(_rk3_slope if solver == "rk3" else _rk4_slope, drift, t, y, gap, segments)
-
-
-def _fixed_path(
-    slope: Callable, drift: Callable, t: Times, y: Points, gap: Times, segments: int
-) -> Float[Array, "ends ..."]:
-    """The mean at the ends of equal segments of the gap."""
+    if solver == "adaptive":
+        return _adaptive_path(drift, t, y, gap, segments)
+    slope = {"rk3": _rk3_slope, "rk4": _rk4_slope, "dopri5": _dopri5_slope}[solver]
     h = gap / segments
 
     def segment(y: Points, i: Array) -> tuple[Points, Points]:
@@ -116,6 +120,18 @@ def _rk4_slope(drift: Callable, t: Times, y: Points, h: Times) -> Points:
     return (k1 + 2 * k2 + 2 * k3 + k4) / 6
 
 
+def _dopri5_slope(drift: Callable, t: Times, y: Points, h: Times) -> Points:
+    """Of a step by the method of Dormand and Prince: fifth order for six evaluations."""
+    slopes = [drift(t, y)]
+    for time, weights in DOPRI5_STAGES:
+        slopes.append(drift(t + time * h, y + h[..., None] * _weighed(weights, slopes)))
+    return _weighed(DOPRI5_WEIGHTS, slopes)
+
+
+def _weighed(weights: tuple[float, ...], slopes: list[Points]) -> Points:
+    return functools.reduce(jnp.add, [w * k for w, k in zip(weights, slopes, strict=True) if w])
+
+
 def _scan(body: Callable, start: Array, segments: Any) -> tuple[Array, Any]:
     """`jax.lax.scan`, but a single segment, the usual case, is no loop: that is a second less to trace and compile."""
     if jax.tree.leaves(segments)[0].shape[0] > 1:
@@ -124,7 +140,7 @@ def _scan(body: Callable, start: Array, segments: Any) -> tuple[Array, Any]:
     return end, jax.tree.map(lambda leaf: leaf[None], out)
 
 
-def _dopri5_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
+def _adaptive_path(drift: Callable, t: Times, y: Points, gap: Times, segments: int) -> Float[Array, "ends ..."]:
     """The same by diffrax, all gaps stretched to one unit interval so that they share their steps."""
     import diffrax  # only here: it takes a third of a second, and most runs do without
 
