@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ctmle.data import Dataset, Trajectory, Transitions
 from ctmle.dynamics import init_ensemble
+from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.envs import LinearQuadratic, Pendulum
 from ctmle.planning import (
     CriticAdvantage,
@@ -29,9 +30,11 @@ from ctmle.planning import (
 
 
 @pytest.mark.usefixtures("x64", "strict_dtypes")
-def test_gradient_through_a_rollout_is_the_finite_difference():
+@pytest.mark.parametrize("prepare", [lambda world: world, with_fixed_networks], ids=["networks", "fixed networks"])
+def test_gradient_through_a_rollout_is_the_finite_difference(prepare):
     spec = Pendulum().spec
-    world = LearnedWorld(init_ensemble(spec, jax.random.key(0), members=2, hidden=(16,), diffusion="state", floor=0.01))
+    ensemble = init_ensemble(spec, jax.random.key(0), members=2, hidden=(16, 8), diffusion="state", floor=0.01)
+    world = prepare(LearnedWorld(ensemble))
     feedback = init_feedback(spec, jax.random.key(1), (16,))
     feedback = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_array(leaf) else leaf, feedback)
     start = jax.random.normal(jax.random.key(2), (2, 3, 2), dtype=jnp.float64)
@@ -51,6 +54,14 @@ def test_gradient_through_a_rollout_is_the_finite_difference():
     behind = eqx.apply_updates(feedback, jax.tree.map(lambda d: -small * d, direction))
     difference = (value(ahead) - value(behind)) / (2 * small)
     np.testing.assert_allclose(along, difference, rtol=1e-5)
+
+
+def test_a_fixed_network_says_the_same_and_has_no_gradient_by_its_weights():
+    net = Mlp((3, 8, 2), jax.nn.elu, jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (5, 3))
+    np.testing.assert_array_equal(with_fixed_networks(net)(x), net(x))
+    gradient = eqx.filter_grad(lambda fixed: jnp.sum(fixed(x) ** 2))(with_fixed_networks(net))
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves((gradient.net.weights, gradient.transposed)))
 
 
 @pytest.mark.usefixtures("x64", "strict_dtypes")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
-from ctmle.dynamics.mlp import Mlp
+from ctmle.dynamics.mlp import FixedMlp, Mlp
 from ctmle.envs.base import Spec
 from ctmle.envs.observation import Observation
 
@@ -52,9 +52,9 @@ class Dynamics(eqx.Module):
     input_scale: Float[Array, "*members inputs"]
     drift_scale: Float[Array, "*members observed"]
     diffusion_ceiling: Float[Array, "*members observed"]
-    drift_net: Mlp
+    drift_net: Mlp | FixedMlp
     log_scale: Float[Array, "*members observed"] | None
-    shape_net: Mlp | None
+    shape_net: Mlp | FixedMlp | None
     observation: Observation
     floor: float = eqx.field(static=True)
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.dynamics.fit import cosine_decay
 from ctmle.dynamics.loop import Chunk, loop, where_first
-from ctmle.dynamics.mlp import Mlp
+from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.dynamics.spread import compiled_over_devices, mean_gradient
 from ctmle.envs.base import Spec
 from ctmle.planning.policy import Feedback, init_feedback
@@ -198,6 +198,8 @@ def improve_updates(
     key: PRNGKeyArray,
 ) -> Chunk[ActorCritic]:
     """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
+
+    world = with_fixed_networks(world)
 
     def update(state: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array], Array]:
         step_key = jax.random.fold_in(key, step)
