@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from ctmle.config import CTMLEConfig, TrainConfig
-from ctmle.dynamics.transition import segments_of
+from ctmle.dynamics.transition import LONGEST_SEGMENT, segments_of
 from ctmle.envs.base import Spec
 
 EVALUATIONS: dict[str, int] = {"rk3": 3, "rk4": 4, "dopri5": 6, "adaptive": 7}
@@ -17,18 +17,23 @@ def network(sizes: Sequence[int]) -> int:
 
 
 def dynamics_update(config: TrainConfig, learner: CTMLEConfig, spec: Spec) -> int:
-    """The drift along each gap, with gradients by weights and by inputs at the price of one more evaluation each.
+    """Of each gap: the drift along its path, and with gradients by weights and by inputs, at the price of one more
+    evaluation each, at a point of each step; slopes. With the covariance of `euler`, gradients go along the path.
 
-    Under the recorded policy, which needs gradients by inputs only; and slopes, which need none.
+    All under the recorded policy, unless control is held.
     """
     observed, features = spec.observation.size, spec.observation.feature_size
     drift = network((features + spec.control_size, *learner.dynamics_hidden, observed))
     policy = network((features, *learner.policy_hidden, spec.control_size)) if learner.control == "closed-loop" else 0
     samples = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
-    segments = 1 if learner.solver == "adaptive" else segments_of(config.gap, learner.longest_step)
-    probes = 2 * observed if learner.covariance == "moments" else 0
-    each = EVALUATIONS[learner.solver] * (3 * drift + 2 * policy) + probes * (drift + policy)
-    return learner.ensemble * samples * segments * each
+    segments = segments_of(config.gap, LONGEST_SEGMENT)
+    steps = segments * (1 if learner.solver == "adaptive" else segments_of(config.gap / segments, learner.longest_step))
+    if learner.covariance == "euler":
+        each = steps * EVALUATIONS[learner.solver] * (3 * drift + 2 * policy)
+    else:
+        path = steps * EVALUATIONS[learner.solver] * (drift + policy)
+        each = path + steps * (3 * drift + policy) + segments * 2 * observed * (drift + policy)
+    return learner.ensemble * samples * each
 
 
 def policy_update(learner: CTMLEConfig, spec: Spec) -> int:

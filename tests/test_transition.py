@@ -37,8 +37,8 @@ MATRIX = np.array([[-0.3, 1.0], [-4.0, -0.5]])
 G = np.array([0.3, 0.8])
 
 
-def law_of(segments: int, gap: float, covariance: Any = "moments", solver: Any = "rk4"):
-    law = TransitionLaw(segments, solver, covariance)
+def law_of(segments: int, gap: float, covariance: Any = "moments", solver: Any = "rk4", steps: int = 1):
+    law = TransitionLaw(segments, steps, solver, covariance)
     dynamics = LinearDynamics(jnp.asarray(MATRIX), jnp.asarray(G))
     y = jnp.asarray([[1.0, -0.5], [0.2, 0.3]])
     return law(dynamics, no_control, jnp.zeros(2), y, jnp.full(2, gap)), np.asarray(y)
@@ -72,8 +72,8 @@ def test_fixed_steps_agree_with_adaptive_dormand_prince_on_a_network(solver):
     def control(t, y):
         return jnp.sin(y[..., :1])
 
-    fixed = TransitionLaw(2, solver)(dynamics, control, t, y, gap)
-    adaptive = TransitionLaw(2, "adaptive")(dynamics, control, t, y, gap)
+    fixed = TransitionLaw(2, 1, solver)(dynamics, control, t, y, gap)
+    adaptive = TransitionLaw(2, 1, "adaptive")(dynamics, control, t, y, gap)
     np.testing.assert_allclose(fixed.mean, adaptive.mean, atol=2e-4)
     np.testing.assert_allclose(fixed.factor, adaptive.factor, atol=2e-4)
 
@@ -86,6 +86,35 @@ def test_methods_have_their_order(solver, order):
         law, y = law_of(segments, 1.0, solver=solver)
         errors.append(np.abs(law.mean - y @ truth.T).max())
     assert errors[0] / errors[1] == pytest.approx(2**order, rel=0.25)
+
+
+def test_the_gradient_of_the_mean_is_that_of_the_exact_one_to_second_order_in_the_step():
+    y, weights, gap = jnp.asarray([[1.0, -0.5]]), jnp.asarray([0.7, -1.3]), 0.5
+
+    def exact(matrix):
+        return jnp.sum(weights * (jax.scipy.linalg.expm(matrix * gap) @ y[0]))
+
+    def by_law(matrix, steps):
+        law = TransitionLaw(1, steps)
+        mean = law(LinearDynamics(matrix, jnp.asarray(G)), no_control, jnp.zeros(1), y, jnp.full(1, gap)).mean
+        return jnp.sum(weights * mean[0])
+
+    truth = jax.grad(exact)(jnp.asarray(MATRIX))
+    errors = [np.abs(jax.grad(by_law)(jnp.asarray(MATRIX), steps) - truth).max() for steps in (2, 4)]
+    assert errors[1] < 0.02 * np.abs(truth).max()
+    assert errors[0] / errors[1] == pytest.approx(4, rel=0.25)
+
+
+def test_gradients_of_gaps_in_many_segments_are_those_of_one():
+    """Where a segment ends makes no difference to a linear system."""
+    y, gap = jnp.asarray([[1.0, -0.5]]), 0.5
+
+    def mean(matrix, segments, steps):
+        law = TransitionLaw(segments, steps)
+        return law(LinearDynamics(matrix, jnp.asarray(G)), no_control, jnp.zeros(1), y, jnp.full(1, gap)).mean
+
+    whole, parts = (jax.jacobian(mean)(jnp.asarray(MATRIX), *law) for law in ((1, 8), (4, 2)))
+    np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
 
 
 def test_a_gap_of_zero_is_finite_and_stays_put():
@@ -112,6 +141,17 @@ class Integrator(eqx.Module):
 
     def diffusion(self, y, u):
         return jnp.ones_like(y)
+
+
+def test_steps_inside_a_segment_follow_feedback_that_one_step_cannot():
+    """y' = -tanh(60 y): slides towards 0 at speed 1 and stops there, as no single step of 0.125 s does."""
+    y, t, gap = jnp.full((1, 1), 0.02), jnp.zeros(1), jnp.full(1, 0.125)
+    means = [
+        TransitionLaw(1, steps, "rk3")(Integrator(), lambda t, y: -jnp.tanh(60.0 * y), t, y, gap).mean[0, 0]
+        for steps in (1, 4)
+    ]
+    exact = np.arcsinh(np.sinh(60 * 0.02) * np.exp(-60 * 0.125)) / 60
+    assert abs(means[1] - exact) < 0.001 < 0.01 < abs(means[0] - exact)
 
 
 def test_steep_feedback_keeps_the_covariance_finite():

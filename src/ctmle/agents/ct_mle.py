@@ -10,7 +10,7 @@ from ctmle.dynamics.fit import METRICS, Belief, Fit, fit_updates
 from ctmle.dynamics.loop import Chunk
 from ctmle.dynamics.model import init_ensemble
 from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
-from ctmle.dynamics.transition import TransitionLaw, segments_of
+from ctmle.dynamics.transition import LONGEST_SEGMENT, TransitionLaw, segments_of
 from ctmle.envs.base import Spec
 from ctmle.planning.optimism import CriticAdvantage, eta, planning_share
 from ctmle.planning.rollout import LearnedWorld, World
@@ -37,7 +37,7 @@ class CTMLE(ModelBasedAgent[CTMLEConfig]):
             diffusion=c.diffusion,
             floor=c.diffusion_floor,
         )
-        return self._fit(segments=1).init(ensemble)
+        return self._fit(self.config.longest_step).init(ensemble)
 
     def believing(self, episode: int) -> tuple[Work, ...]:
         fit = Work(
@@ -64,19 +64,21 @@ class CTMLE(ModelBasedAgent[CTMLEConfig]):
             advantage = CriticAdvantage(ac.critic, ac.target, state.spec, c.discount_time)
             share = planning_share(c.eta_base, self.episode(state), c.optimism_ratio)
         longest = schedule.longest_gap(c.trajectory_seconds or state.spec.horizon)
-        fit = self._fit(segments_of(longest, c.longest_step))
+        fit = self._fit(longest)
         return fit_updates(
             fit, state.spec, state.data, advantage, jnp.asarray(share), state.belief, state.step, count, pace, key
         )
 
-    def _fit(self, segments: int) -> Fit:
+    def _fit(self, longest_gap: float) -> Fit:
         c = self.config
+        segments = segments_of(longest_gap, LONGEST_SEGMENT)
+        steps = segments_of(longest_gap / segments, c.longest_step)
         if c.objective == "likelihood":
             objective = NegativeLogLikelihood()
         else:
             objective = SlicedScoreMatching(c.projections, c.gap_weighted)
         return Fit(
-            law=TransitionLaw(segments, c.solver, c.covariance),
+            law=TransitionLaw(segments, steps, c.solver, c.covariance),
             objective=objective,
             control=c.control,
             chained=c.chained,

@@ -10,6 +10,8 @@ from ctmle.config.model_based import ModelBasedConfig
 class CTMLEConfig(ModelBasedConfig):
     """Lagrangian CT-MLE. Symbols in brackets are those of the paper's tables."""
 
+    longest_step: float = 0.0625
+    """Longest step of the integrator in seconds. Feedback may be steep: it has to be resolved between looks."""
     diffusion: Literal["constant", "state"] = "state"
     """Whether the learned diffusion depends on the state."""
     diffusion_floor: float = 0.01

@@ -32,8 +32,8 @@ def preset(environment: str, name: str, agent: str = "ct-mle") -> TrainConfig:
 
 
 def _ct_mle(start: TrainConfig, learner: CTMLEConfig) -> TrainConfig:
-    if start.environment == "acrobot":
-        learner = replace(learner, longest_step=0.0625)
+    if start.environment == "cartpole":
+        learner = replace(learner, longest_step=0.03125)
     if start.environment == "cartpole-swingup":
         learner = replace(learner, policy_updates=500)
     if start.preset == "paper":
@@ -45,6 +45,7 @@ def _ct_mle(start: TrainConfig, learner: CTMLEConfig) -> TrainConfig:
             control="hold",
             covariance="euler",
             solver="dopri5",
+            longest_step=0.125,
             dynamics_final_rate=1.0,
         )
         return replace(start, observation="trig", learner=learner)

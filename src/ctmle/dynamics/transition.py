@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,9 +14,13 @@ from ctmle.dynamics.gaussian import Gaussian, cholesky
 from ctmle.dynamics.model import SDE, SHORTEST_GAP
 from ctmle.envs.base import Spec
 
+Tree = TypeVar("Tree")
 Times = Float[Array, "*batch samples"]
 Points = Float[Array, "*batch samples observed"]
 ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
+
+LONGEST_SEGMENT = 0.125
+"""In seconds: over how much of a gap the covariance has one linearisation."""
 
 MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
@@ -41,13 +45,14 @@ CovarianceKind = Literal["moments", "euler"]
 class TransitionLaw(eqx.Module):
     """(dynamics, control, t, y, gap) -> Gaussian, under the control law that acts during the gap.
 
-    The mean follows the drift for `segments` equal steps of a Runge-Kutta method (`rk3`, `rk4`, or Dormand-Prince's
-    `dopri5`), or for as many steps of Dormand-Prince as their errors ask for (`adaptive`). The covariance is g^2 * gap
-    (`euler`, step 2c of the paper's appendix), or follows the linearised equation dP = JP + PJ' + gg' along the mean
-    (`moments`), which stays right when the gap is not small.
+    The mean follows the drift in `segments` times `steps` equal steps of a Runge-Kutta method (`rk3`, `rk4`, or
+    Dormand-Prince's `dopri5`), or in as many steps of Dormand-Prince as their errors ask for (`adaptive`). The
+    covariance is g^2 * gap (`euler`, step 2c of the paper's appendix), or follows the equation dP = JP + PJ' + gg',
+    linearised in the middle of each segment (`moments`), which stays right when the gap is not small.
     """
 
     segments: int = eqx.field(static=True, default=1)
+    steps: int = eqx.field(static=True, default=1)
     solver: SolverKind = eqx.field(static=True, default="rk4")
     covariance: CovarianceKind = eqx.field(static=True, default="moments")
 
@@ -55,21 +60,55 @@ class TransitionLaw(eqx.Module):
         def drift(t: Times, y: Points) -> Points:
             return dynamics.drift(y, control(t, y))
 
-        path = mean_path(drift, t, y, gap, self.segments, self.solver)
-        lasting = jnp.maximum(gap, SHORTEST_GAP)
-        if self.covariance == "euler":
-            scale = dynamics.diffusion(y, control(t, y)) * jnp.sqrt(lasting)[..., None]
-            return Gaussian(path[-1], scale[..., None] * jnp.eye(y.shape[-1], dtype=y.dtype))
+        if self.covariance == "moments":
+            return self._moments(dynamics, control, t, y, gap)
+        path = mean_path(drift, t, y, gap, self.segments * self.steps, self.solver)
+        scale = dynamics.diffusion(y, control(t, y)) * jnp.sqrt(jnp.maximum(gap, SHORTEST_GAP))[..., None]
+        return Gaussian(path[-1], scale[..., None] * jnp.eye(y.shape[-1], dtype=y.dtype))
 
-        def spread(covariance: Array, segment: tuple[Array, Array, Array]) -> tuple[Array, None]:
-            i, here, there = segment
-            start = t + gap * (i / self.segments)
-            g = dynamics.diffusion(here, control(start, here))
-            return _spread(drift, start, here, there, lasting / self.segments, g, covariance), None
+    def _moments(self, dynamics: SDE, control: ControlLaw, t: Times, y: Points, gap: Times) -> Gaussian:
+        """The path and its linearisation are computed without a gradient, then used twice: for the covariance, and
+        for how the mean leans with the drift at points of the path, dm = Jm + df, which is where the gradient flows.
 
-        nothing = jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
-        covariance, _ = _scan(spread, nothing, (jnp.arange(self.segments, dtype=y.dtype), path[:-1], path[1:]))
-        return Gaussian(path[-1], cholesky(covariance))
+        So the path may have as many steps as a steep feedback asks for; a gradient through them would cost three
+        times as much. At the truth the expected gradient is zero however precise the linearisation is, because the
+        mean is exact.
+        """
+
+        def drift(dynamics: SDE) -> Callable[[Times, Points], Points]:
+            return lambda t, y: dynamics.drift(y, control(t, y))
+
+        known = drift(without_gradient(dynamics))
+        path = mean_path(known, t, y, gap, self.segments * self.steps, self.solver)
+        starts, lasting = path[:: self.steps], jnp.maximum(gap, SHORTEST_GAP) / self.segments
+
+        def times(of_segment: Float[Array, " points"]) -> Float[Array, "*batch samples points"]:
+            return t[..., None] + gap[..., None] * of_segment / self.segments
+
+        begin, beginnings = times(jnp.arange(self.segments, dtype=y.dtype)), _beside(starts[:-1])
+        g = _at_points(lambda t, y: dynamics.diffusion(y, control(t, y)), begin, beginnings)
+        width = jnp.maximum(jax.lax.stop_gradient(g) * jnp.sqrt(lasting)[..., None, None], 1e-2)
+        middle = times(jnp.arange(self.segments, dtype=y.dtype) + 0.5)
+        jacobians = _slopes(known, middle, _beside(0.5 * (starts[:-1] + starts[1:])), width)
+
+        between = times((jnp.arange(self.segments * self.steps, dtype=y.dtype) + 0.5) / self.steps)
+        slopes = _at_points(drift(dynamics), between, _beside(0.5 * (path[:-1] + path[1:])))
+        leaning = slopes - jax.lax.stop_gradient(slopes)  # nothing but a gradient
+
+        def segment(carry: tuple[Array, Array], parts: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
+            (lean, covariance), (jacobian, g, leaning) = carry, parts
+            half = _exponential(jacobian * (lasting / (2 * self.steps))[..., None, None])
+            for step in range(self.steps):
+                halfway = _matvec(half, lean) + (lasting / self.steps)[..., None] * leaning[..., step, :]
+                lean = _matvec(half, halfway)
+            flow, noise = _linear_flow(jacobian, g**2, lasting)
+            return (lean, _matmul(_matmul(flow, covariance), jnp.swapaxes(flow, -1, -2)) + noise), None
+
+        nothing = jnp.zeros_like(y), jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
+        leaning = leaning.reshape(*y.shape[:-1], self.segments, self.steps, y.shape[-1])
+        parts = (jnp.moveaxis(jacobians, -3, 0), jnp.moveaxis(g, -2, 0), jnp.moveaxis(leaning, -3, 0))
+        (lean, covariance), _ = _scan(segment, nothing, parts)
+        return Gaussian(path[-1] + lean, cholesky(covariance))
 
 
 def closed_loop(spec: Spec, policies: Any) -> ControlLaw:
@@ -81,9 +120,9 @@ def closed_loop(spec: Spec, policies: Any) -> ControlLaw:
     return control
 
 
-def segments_of(longest_gap: float, longest_step: float) -> int:
-    """How many equal steps a gap is integrated in, so that none is too long."""
-    return math.ceil(longest_gap / longest_step - 1e-6)
+def segments_of(longest_gap: float, longest: float) -> int:
+    """Into how many equal parts a gap is split, so that none is too long."""
+    return max(1, math.ceil(longest_gap / longest - 1e-6))
 
 
 def mean_path(
@@ -132,7 +171,7 @@ def _weighed(weights: tuple[float, ...], slopes: list[Points]) -> Points:
     return functools.reduce(jnp.add, [w * k for w, k in zip(weights, slopes, strict=True) if w])
 
 
-def _scan(body: Callable, start: Array, segments: Any) -> tuple[Array, Any]:
+def _scan(body: Callable, start: Any, segments: Any) -> tuple[Any, Any]:
     """`jax.lax.scan`, but a single segment, the usual case, is no loop: that is a second less to trace and compile."""
     if jax.tree.leaves(segments)[0].shape[0] > 1:
         return jax.lax.scan(body, start, segments)
@@ -166,22 +205,29 @@ def _adaptive_path(drift: Callable, t: Times, y: Points, gap: Times, segments: i
     return ys
 
 
-def _spread(
-    drift: Callable, t: Times, y: Points, y_next: Points, h: Times, g: Points, before: Array
-) -> Float[Array, "*batch samples observed observed"]:
-    """The covariance at the end of a segment: Phi P Phi' + integral of Phi gg' Phi'.
-
-    No gradient flows through the linearisation: at the truth its expected gradient is zero in any case, and it would
-    cost a second derivative of the drift.
-    """
-    middle = jax.lax.stop_gradient(0.5 * (y + y_next))
-    width = jnp.maximum(jax.lax.stop_gradient(g) * jnp.sqrt(h)[..., None], 1e-2)
-    jacobian = jax.lax.stop_gradient(_slopes(drift, t + h / 2, middle, width))
-    flow, noise = _linear_flow(jacobian, g**2, h)
-    return _matmul(_matmul(flow, before), jnp.swapaxes(flow, -1, -2)) + noise
+def without_gradient(tree: Tree) -> Tree:
+    return jax.tree.map(lambda leaf: jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
-def _slopes(drift: Callable, t: Times, y: Points, width: Points) -> Float[Array, "*batch samples observed observed"]:
+def _beside(points: Float[Array, "points *batch observed"]) -> Float[Array, "*batch points observed"]:
+    """Points of a path, each beside the others of its sample."""
+    return jnp.moveaxis(points, 0, -2)
+
+
+def _at_points(
+    field: Callable, t: Float[Array, "*batch points"], y: Float[Array, "*batch points observed"]
+) -> Float[Array, "*batch points observed"]:
+    """A vector field at several points of each sample, in one evaluation."""
+    flat = field(t.reshape(*t.shape[:-2], -1), y.reshape(*y.shape[:-3], -1, y.shape[-1]))
+    return flat.reshape(y.shape)
+
+
+def _slopes(
+    drift: Callable,
+    t: Float[Array, "*batch points"],
+    y: Float[Array, "*batch points observed"],
+    width: Float[Array, "*batch points observed"],
+) -> Float[Array, "*batch points observed observed"]:
     """The Jacobian of the drift by central differences as wide as the noise spreads.
 
     A difference, not a derivative: under a policy that saturates or has kinks it is the slope that the spread sees.
@@ -190,21 +236,17 @@ def _slopes(drift: Callable, t: Times, y: Points, width: Points) -> Float[Array,
     shifts = width[..., None, :] * jnp.eye(size, dtype=y.dtype)
     points = jnp.concatenate([y[..., None, :] + shifts, y[..., None, :] - shifts], axis=-2)
     flat = points.reshape(*y.shape[:-2], -1, size)
-    values = drift(jnp.repeat(t, 2 * size, axis=-1), flat).reshape(points.shape)
+    values = _at_points(drift, jnp.repeat(t, 2 * size, axis=-1), flat).reshape(points.shape)
     rises = values[..., :size, :] - values[..., size:, :]
     return jnp.swapaxes(rises / (2 * width[..., :, None]), -1, -2)
 
 
 def _linear_flow(jacobian: Array, variance: Points, h: Times) -> tuple[Array, Array]:
     """exp(Jh) and the integral of exp(Js) gg' exp(Js)' over [0, h]: Taylor over h/4, then two doublings."""
-    size = jacobian.shape[-1]
     step = (h / 4)[..., None, None]
-    a = jacobian * step
-    a = a * jnp.minimum(1.0, 2.0 / (1e-6 + jnp.sqrt(jnp.sum(a**2, axis=(-2, -1), keepdims=True))))
-    eye = jnp.eye(size, dtype=jacobian.dtype)
-    a2 = _matmul(a, a)
-    flow = eye + a + a2 / 2 + _matmul(a2, a) / 6 + _matmul(a2, a2) / 24
-    term = variance[..., None] * eye * step
+    a = _tamed(jacobian * step)
+    flow = _exponential(a)
+    term = variance[..., None] * jnp.eye(a.shape[-1], dtype=a.dtype) * step
     noise = term
     for k in range(2, 6):
         product = _matmul(a, term)
@@ -216,6 +258,21 @@ def _linear_flow(jacobian: Array, variance: Points, h: Times) -> tuple[Array, Ar
     return flow, noise
 
 
+def _exponential(a: Array) -> Array:
+    """exp(a) by its Taylor series, for what is not large."""
+    a = _tamed(a)
+    a2 = _matmul(a, a)
+    return jnp.eye(a.shape[-1], dtype=a.dtype) + a + a2 / 2 + _matmul(a2, a) / 6 + _matmul(a2, a2) / 24
+
+
+def _tamed(a: Array) -> Array:
+    return a * jnp.minimum(1.0, 2.0 / (1e-6 + jnp.sqrt(jnp.sum(a**2, axis=(-2, -1), keepdims=True))))
+
+
 def _matmul(a: Array, b: Array) -> Array:
     """A product of small matrices as fused elementwise operations, which vectorise over the batch."""
     return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+
+
+def _matvec(a: Array, x: Points) -> Points:
+    return jnp.sum(a * x[..., None, :], axis=-1)
