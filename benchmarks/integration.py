@@ -46,9 +46,7 @@ def errors(path: str) -> dict[str, list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "runs", nargs="+", help="run folders with checkpoints, of noisy systems"
-    )
+    parser.add_argument("runs", nargs="+", help="run folders with checkpoints, of noisy systems")
     for path in parser.parse_args().runs:
         print(Path(path).name)
         for name, sizes in errors(path).items():

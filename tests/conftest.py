@@ -2,8 +2,10 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import jax
@@ -29,6 +31,31 @@ MOST_MAPS = 30_000
 # The first example of a shape pays for compilation, and a red build should be red again.
 hypothesis.settings.register_profile("ctmle", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.load_profile("ctmle")
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is decided far from any limit: shapes are checked at every call."""
+    monkeypatch.setattr("ctmle.report.statistics.RESAMPLES", 300)
+
+
+@pytest.fixture
+def count_calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], Counter[str]]:
+    """count_calls(module, name) makes a function count from now on how often it is called: where it is compiled, how
+    often it is traced. All counts are in what is returned."""
+    calls: Counter[str] = Counter()
+
+    def count(module: Any, name: str) -> Counter[str]:
+        function = getattr(module, name)
+
+        def counted(*arguments: Any) -> Any:
+            calls[name] += 1
+            return function(*arguments)
+
+        monkeypatch.setattr(module, name, counted)
+        return calls
+
+    return count
 
 
 @pytest.fixture(autouse=True)

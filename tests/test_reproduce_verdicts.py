@@ -1,0 +1,180 @@
+"""What the experiments say of worlds that are as the paper claims, and of others."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import SHOWING, errors, gaps_fall, gaps_rise, learners, results, success_at, widths
+from tiny import run_config
+
+from ctmle.config import ReproduceCommand
+from ctmle.report.statistics import Estimate
+from ctmle.reproduce import experiment
+from ctmle.reproduce.grid import Grid
+from ctmle.reproduce.outcomes import episodes_to_success
+from ctmle.reproduce.verdict import above, below, is_value, within
+
+NAMES = tuple(SHOWING)
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+
+def decisions(name, scores, **settings):
+    """What is decided of each claim, by a piece of the claim's text, for runs with such scores."""
+    asked = ReproduceCommand(name, **settings)
+    study = experiment(asked)
+    verdicts = study.verdicts(results(study.runs(asked), scores))
+    assert {verdict.seeds for verdict in verdicts} == {asked.seeds or verdicts[0].seeds}
+    return lambda piece: {verdict.decision for verdict in verdicts if piece in verdict.claim}
+
+
+# Decisions
+
+
+@pytest.mark.parametrize(
+    ("interval", "above_zero", "within_one", "is_half"),
+    [
+        ((0.1, 0.9), "agrees", "agrees", "agrees"),
+        ((-0.9, -0.1), "disagrees", "agrees", "disagrees"),
+        ((-0.1, 0.9), "not decided", "agrees", "not decided"),
+        ((0.4, 1.2), "agrees", "not decided", "not decided"),
+        ((1.1, 3.0), "agrees", "disagrees", "disagrees"),
+        ((-3.0, -1.1), "disagrees", "disagrees", "disagrees"),
+        ((-3.0, 3.0), "not decided", "not decided", "not decided"),
+        (None, "not decided", "not decided", "not decided"),
+    ],
+)
+def test_decisions(interval, above_zero, within_one, is_half):
+    estimate = Estimate(0.5, interval, 3)
+    assert above(estimate, 0.0) == above_zero
+    assert within(estimate, 1.0) == within_one
+    assert is_value(estimate, 0.5, (0.0, 1.0)) == is_half
+
+
+@given(st.tuples(st.floats(-3, 3), st.floats(-3, 3)).map(sorted).map(tuple), st.floats(-3, 3))
+def test_below_is_above_seen_in_a_mirror(interval, limit):
+    mirrored = Estimate(0.0, (-interval[1], -interval[0]), 3)
+    assert below(Estimate(0.0, interval, 3), limit) == above(mirrored, -limit)
+
+
+# Comparison
+
+
+def test_a_comparison_that_shows_the_papers_claims():
+    said = decisions("comparison", learners(ct_mle=0.95, enode=0.12, sac_tacos=0.6))
+    assert said("ends above enode") == said("ends above sac-tacos") == {"agrees"}
+    assert said("enode performs poorly") == said("no meaningful improvement") == {"agrees"}
+    assert said("faster at first") == said("varies less") == said("is largest on acrobot") == {"not decided"}
+
+
+def test_a_comparison_that_contradicts_them():
+    said = decisions("comparison", learners(ct_mle=0.5, enode=0.98, sac_tacos=0.8))
+    assert said("ends above enode") == said("ends above sac-tacos") == {"disagrees"}
+    assert said("enode performs poorly") == said("no meaningful improvement") == {"disagrees"}
+
+
+def test_claims_about_pace_and_the_hardest_system():
+    def scores(config, random):
+        lead = {"pendulum": 0.1, "cartpole": 0.2, "acrobot": 0.5}[config.environment]
+        start, end = (0.1, 0.3 + lead) if config.agent == "ct-mle" else (0.25, 0.3)
+        noise = 0.03 if config.agent == "ct-mle" else 0.002
+        return np.linspace(start, end, config.episodes) + random.normal(0, noise, config.episodes)
+
+    said = decisions("comparison", scores, seeds=8)
+    assert said("faster at first") == said("varies less") == said("is largest on acrobot") == {"agrees"}
+
+
+# Gap
+
+
+def test_gaps_that_rise_and_fall():
+    rising, falling = decisions("gap", gaps_rise), decisions("gap", gaps_fall)
+    for claim in ("the optimal gap rises", "episodes to success rise"):
+        assert rising(claim) == {"agrees"}
+        assert falling(claim) == {"disagrees"}
+    assert rising("is not the finest") == {"agrees"}
+
+
+@pytest.mark.parametrize("episode", [1, 99])
+def test_gaps_that_make_no_difference_decide_nothing(episode):
+    """Whether every run succeeds at once or none ever does."""
+    said = decisions("gap", lambda config, random: success_at(episode, config))
+    assert said("") == {"not decided"}
+
+
+def grid(cells, budget=5):
+    """Of one sigma; each cell a gap from 1 down by halves, with episodes to success of every seed; None for none."""
+    runs = [
+        run_config(gap=2.0**-i, seed=seed, episodes=budget, stop_at_success=True)
+        for i, cell in enumerate(cells)
+        for seed in range(len(cell))
+    ]
+    at = iter([episode for cell in cells for episode in cell])
+    return Grid.of("pendulum", results(runs, lambda config, random: success_at(next(at) or 99, config)))
+
+
+def test_the_optimal_gap_is_the_largest_with_the_fewest_episodes():
+    assert (
+        grid([[5, 5], [2, 2], [1, 3], [3, 3]]).optimal_gap(2.0).value == 0.5
+    )  # the mean counts, and of equals the largest
+    assert grid([[5, 5], [2, 3], [1, 3], [3, 3]]).optimal_gap(2.0).value == 0.25
+    assert grid([[None, 1], [3, 3]]).optimal_gap(2.0).value == 0.5  # no success counts as 6: a mean of 3.5
+    assert grid([[None, 1], [4, 4]]).optimal_gap(2.0).value == 1.0
+    assert grid([[None, None], [None, None]]).optimal_gap(2.0).value is None
+
+
+def test_no_success_counts_as_one_episode_more_than_there_were():
+    runs = results([run_config(episodes=7)] * 2, lambda config, random: success_at(99, config))
+    assert episodes_to_success(runs).tolist() == [8, 8]
+    assert grid([[None, 1]]).means().tolist() == [[3.5]]
+    assert grid([[None, 1]]).succeeded == ("1 of 2",)
+
+
+# Width
+
+
+def test_widths_that_make_a_difference_or_none():
+    none, much = decisions("width", widths(0.0)), decisions("width", widths(0.35))
+    for claim in ("curves are alike", "after two episodes", "final scores are alike", "on par"):
+        assert none(claim) == {"agrees"}
+        assert much(claim) == {"disagrees"}
+    assert none("no improvement") == {"agrees"}
+    assert much("no improvement") == {"disagrees"}
+    assert decisions("width", widths(0.05))("final scores are alike") == {"not decided"}
+
+
+# Convergence
+
+
+@pytest.mark.parametrize(
+    ("exponent", "falls", "as_root"),
+    [(-0.5, "agrees", "agrees"), (-1.5, "agrees", "disagrees"), (0.3, "disagrees", "disagrees")],
+)
+def test_an_exponent_is_recovered_where_the_optimum_is_known(exponent, falls, as_root):
+    said = decisions("convergence", errors(exponent), optimum=0.98)
+    assert said("last policy: the error falls") == {falls}
+    assert said("last policy: it falls as 1/sqrt(N)") == {as_root}
+
+
+def test_errors_are_measured_from_the_best_that_is_known():
+    asked = ReproduceCommand("convergence", seeds=2)
+    study, better = experiment(asked), experiment(replace(asked, optimum=0.99))
+    runs = results(study.runs(asked), errors(-0.5))
+    best = max(max(result.scores) for result in runs)
+    (own,), (given_,) = study.errors(runs), better.errors(runs)  # pyright: ignore[reportAttributeAccessIssue]
+    assert own.optimum == best
+    assert own.each.min() == 0
+    assert given_.optimum == 0.99
+    assert given_.each.min() == pytest.approx(0.99 - best)
+    assert experiment(replace(asked, optimum=0.1)).errors(runs)[0].optimum == best  # pyright: ignore[reportAttributeAccessIssue]
+    mean = own.each.mean(axis=0)
+    assert own.so_far.mean(axis=0)[2] == pytest.approx(mean[:3].mean())
+
+
+# All of them
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_seed_decides_nothing(name):
+    assert decisions(name, SHOWING[name], seeds=1)("") == {"not decided"}
