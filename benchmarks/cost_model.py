@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Sequence
 
 from ctmle.config import CTMLEConfig, TrainConfig
-from ctmle.dynamics.transition import LONGEST_SEGMENT, segments_of
+from ctmle.config.ct_mle import LONGEST_SEGMENT
+from ctmle.dynamics.transition import segments_of
 from ctmle.envs.base import Spec
 
 EVALUATIONS: dict[str, int] = {"rk3": 3, "rk4": 4, "dopri5": 6, "adaptive": 7}

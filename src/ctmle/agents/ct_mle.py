@@ -5,12 +5,12 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ctmle.agents.model_based import ROOM, ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
-from ctmle.config import CTMLEConfig
+from ctmle.config.ct_mle import LONGEST_SEGMENT, CTMLEConfig
 from ctmle.dynamics.fit import METRICS, Belief, Fit, fit_updates
 from ctmle.dynamics.loop import Chunk
 from ctmle.dynamics.model import init_ensemble
 from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
-from ctmle.dynamics.transition import LONGEST_SEGMENT, TransitionLaw, segments_of
+from ctmle.dynamics.transition import TransitionLaw, segments_of
 from ctmle.envs.base import Spec
 from ctmle.planning.optimism import CriticAdvantage, eta, planning_share
 from ctmle.planning.rollout import LearnedWorld, World

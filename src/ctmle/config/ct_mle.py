@@ -5,6 +5,9 @@ from typing import Literal
 
 from ctmle.config.model_based import ModelBasedConfig
 
+LONGEST_SEGMENT = 0.125
+"""In seconds: over how much of a gap the covariance has one linearisation."""
+
 
 @dataclass(frozen=True)
 class CTMLEConfig(ModelBasedConfig):

@@ -19,9 +19,6 @@ Times = Float[Array, "*batch samples"]
 Points = Float[Array, "*batch samples observed"]
 ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 
-LONGEST_SEGMENT = 0.125
-"""In seconds: over how much of a gap the covariance has one linearisation."""
-
 MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
 

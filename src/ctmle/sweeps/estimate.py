@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ctmle.config import CTMLEConfig, ENODEConfig, ModelBasedConfig, SacTacosConfig, TrainConfig
+from ctmle.config.ct_mle import LONGEST_SEGMENT
 from ctmle.sweeps.result import Result
 
 RATE = 4.5e10
@@ -50,8 +51,8 @@ def _episode(learner: Any, config: TrainConfig) -> float:
 @_episode.register
 def _(learner: CTMLEConfig, config: TrainConfig) -> float:
     looks = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
-    moments = 3 if learner.covariance == "moments" else 1
-    return _fit(learner, looks * moments, config) + _plan(learner)
+    slopes = 6 * math.ceil(config.gap / LONGEST_SEGMENT) if learner.covariance == "moments" else 0
+    return _fit(learner, looks, config, slopes) + _plan(learner)
 
 
 @_episode.register
@@ -68,9 +69,10 @@ def _(learner: SacTacosConfig, config: TrainConfig) -> float:
     return decisions * learner.updates_per_decision * (CALL + networks / RATE)
 
 
-def _fit(learner: ModelBasedConfig, looks: int, config: TrainConfig) -> float:
-    steps = math.ceil(config.gap / learner.longest_step)
-    flops = learner.ensemble * looks * steps * 4 * 3 * _flops(learner.dynamics_hidden)
+def _fit(learner: ModelBasedConfig, looks: int, config: TrainConfig, beside: int = 0) -> float:
+    """With some nine evaluations of the drift for each step, gradients included, and others `beside`."""
+    evaluations = 9 * math.ceil(config.gap / learner.longest_step) + beside
+    flops = learner.ensemble * looks * evaluations * _flops(learner.dynamics_hidden)
     return learner.dynamics_updates * (CALL + flops / RATE)
 
 
