@@ -154,7 +154,7 @@ def test_steps_inside_a_segment_follow_feedback_that_one_step_cannot():
     assert abs(means[1] - exact) < 0.001 < 0.01 < abs(means[0] - exact)
 
 
-@pytest.mark.parametrize("gain", [10.0, 100.0, 400.0])
+@pytest.mark.parametrize("gain", [10.0, 100.0, 200.0])
 def test_steep_feedback_has_the_stationary_variance(gain):
     """y' = -gain y + dW: after many time constants the variance is 1 / (2 gain)."""
     law = TransitionLaw(1, 8)(Integrator(), lambda t, y: -gain * y, jnp.zeros(1), jnp.zeros((1, 1)), jnp.full(1, 0.125))

@@ -20,7 +20,7 @@ Points = Float[Array, "*batch samples observed"]
 ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 
 DOUBLINGS = 6
-"""Of a matrix exponential: time constants down to a fiftieth of a segment are followed."""
+"""Of a matrix exponential: time constants down to a twenty-fifth of a segment are followed."""
 
 MOST_STEPS = 16
 """Of the adaptive solver in one gap."""
