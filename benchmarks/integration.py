@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 
 from ctmle.data.dataset import sample_transitions
-from ctmle.dynamics.transition import SolverKind, closed_loop, mean_path
+from ctmle.dynamics.integrate import SolverKind, mean_path
+from ctmle.dynamics.transition import closed_loop
 from ctmle.experiments.session import Session
 
 METHODS: tuple[tuple[SolverKind, int], ...] = tuple(

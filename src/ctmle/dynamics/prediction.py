@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ctmle.data.sequences import Sequences
+from ctmle.dynamics.integrate import SolverKind, mean_path
 from ctmle.dynamics.model import SDE
-from ctmle.dynamics.transition import ControlLaw, SolverKind, closed_loop, mean_path
+from ctmle.dynamics.transition import ControlLaw, closed_loop
 from ctmle.envs.base import Spec
 
 Residuals = Float[Array, "groups predicted observed"]
