@@ -4,23 +4,70 @@
 
 A trained policy can be so steep that its closed loop changes within a gap. Each line has a method, its steps per gap
 of the run's longest length, and the root mean square of its error over g * sqrt(gap), per coordinate: what is far
-below 1 does not show in a likelihood; what is not is taken for diffusion.
+below 1 does not show in a likelihood; what is not is taken for diffusion. Last, the variance by the transition law over
+that of simulated paths, in the median over gaps of more than half the longest length, by the segments of a gap.
 """
 
 import argparse
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ctmle.data.dataset import sample_transitions
+from ctmle.data.dataset import Transitions, sample_transitions
 from ctmle.dynamics.integrate import SolverKind, mean_path
-from ctmle.dynamics.transition import closed_loop
+from ctmle.dynamics.transition import ControlLaw, TransitionLaw, closed_loop
+from ctmle.envs import Env
 from ctmle.experiments.session import Session
 
 METHODS: tuple[tuple[SolverKind, int], ...] = tuple(
     (solver, steps) for steps in (1, 2, 4) for solver in ("rk3", "rk4", "dopri5")
 )
+
+
+SIMULATED = 400
+FINE = 64
+
+
+class Truth(eqx.Module):
+    """The true system, as something that is believed."""
+
+    env: Env
+
+    def drift(self, y: jax.Array, u: jax.Array) -> jax.Array:
+        return jax.vmap(jax.vmap(self.env.drift))(y, u)
+
+    def diffusion(self, y: jax.Array, u: jax.Array) -> jax.Array:
+        return jax.vmap(jax.vmap(self.env.diffusion))(y, u)
+
+
+def simulated_variance(truth: Truth, control: ControlLaw, batch: Transitions) -> jax.Array:
+    """At the ends of gaps, over paths of Euler-Maruyama in fine steps."""
+    h = batch.gap / FINE
+
+    def end(key: jax.Array) -> jax.Array:
+        noise = jax.random.normal(key, (FINE, *batch.y.shape)) * jnp.sqrt(h)[..., None]
+
+        def step(y: jax.Array, parts: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            i, dw = parts
+            u = control(batch.t + i * h, y)
+            return y + h[..., None] * truth.drift(y, u) + truth.diffusion(y, u) * dw, None
+
+        return jax.lax.scan(step, batch.y, (jnp.arange(FINE, dtype=h.dtype), noise))[0]
+
+    return jnp.var(jax.jit(lambda keys: jax.lax.map(end, keys))(jax.random.split(jax.random.key(1), SIMULATED)), axis=0)
+
+
+def variances(truth: Truth, control: ControlLaw, batch: Transitions) -> dict[str, list[float]]:
+    simulated = simulated_variance(truth, control, batch)
+    long = batch.gap > 0.5 * jnp.max(batch.gap)
+    found = {}
+    for segments in (1, 2, 4):
+        law = TransitionLaw(segments, 8 // segments, "rk3")(truth, control, batch.t, batch.y, batch.gap)
+        ratio = jnp.diagonal(law.covariance(), axis1=-2, axis2=-1) / simulated
+        found[f"variance, {segments} segments"] = jnp.median(ratio[long], axis=0).tolist()
+    return found
 
 
 def errors(path: str) -> dict[str, list[float]]:
@@ -29,20 +76,19 @@ def errors(path: str) -> dict[str, list[float]]:
     if session.checkpoint is None:
         raise SystemExit(f"{path}: no checkpoint to read the data from")
     data = run.restore(session.checkpoint).data
-    batch = sample_transitions(data, jax.random.key(0), subsequences=200, length=5, chained=False)
-    control = closed_loop(run.spec, batch.policies)
+    batch = sample_transitions(data, jax.random.key(0), subsequences=40, length=5, chained=False)
+    truth, control = Truth(run.env), closed_loop(run.spec, batch.policies)
 
     def drift(t: jax.Array, y: jax.Array) -> jax.Array:
-        return jax.vmap(jax.vmap(run.env.drift))(y, control(t, y))
+        return truth.drift(y, control(t, y))
 
     exact = mean_path(drift, batch.t, batch.y, batch.gap, 64, "rk4")[-1]
-    g = jax.vmap(jax.vmap(run.env.diffusion))(batch.y, batch.u)
-    moved = g * jnp.sqrt(jnp.maximum(batch.gap, 1e-4))[..., None]
+    moved = truth.diffusion(batch.y, batch.u) * jnp.sqrt(jnp.maximum(batch.gap, 1e-4))[..., None]
     found = {}
     for solver, steps in METHODS:
         missed = (mean_path(drift, batch.t, batch.y, batch.gap, steps, solver)[-1] - exact) / moved
         found[f"{solver}, {steps} steps"] = jnp.sqrt(jnp.mean(missed**2, axis=(0, 1))).tolist()
-    return found
+    return found | variances(truth, control, batch)
 
 
 def main() -> None:
