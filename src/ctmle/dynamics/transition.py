@@ -38,11 +38,12 @@ class TransitionLaw(eqx.Module):
     covariance: CovarianceKind = eqx.field(static=True, default="moments")
 
     def __call__(self, dynamics: SDE, control: ControlLaw, t: Times, y: Points, gap: Times) -> Gaussian:
+        if self.covariance == "moments":
+            return self._moments(dynamics, control, t, y, gap)
+
         def drift(t: Times, y: Points) -> Points:
             return dynamics.drift(y, control(t, y))
 
-        if self.covariance == "moments":
-            return self._moments(dynamics, control, t, y, gap)
         path = mean_path(drift, t, y, gap, self.segments * self.steps, self.solver)
         scale = dynamics.diffusion(y, control(t, y)) * jnp.sqrt(jnp.maximum(gap, SHORTEST_GAP))[..., None]
         return Gaussian(path[-1], scale[..., None] * jnp.eye(y.shape[-1], dtype=y.dtype))
