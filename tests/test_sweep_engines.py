@@ -90,40 +90,6 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path)
     assert outcomes(out) == outcomes(calm)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[tuple[Any, Any]]:
-    """A real Ray cluster of two nodes with one core each, on this machine, and the node that can be taken away."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
-
-    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": OBJECT_STORE}
-    started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    yield started, started.add_node(**node)
-    started.shutdown()
-
-
-def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_node(calm, cluster, tmp_path):
-    """Both nodes finish a run undisturbed; then one of them is lost in mid-run, and the other does the rest."""
-    out, engine = tmp_path / "sweep", make_engine("ray", address=cluster[0].address)
-    plan = Plan.of(replace(CONFIG, seed=seed) for seed in (*SEEDS, 3, 4))
-
-    def both_nodes_have_finished_one_and_are_at_another() -> bool:
-        return sum(folder.finished for folder in folders(out).values()) >= 2 and len(in_mid_run(out)) == 2
-
-    striker = Striker(
-        both_nodes_have_finished_one_and_are_at_another,
-        lambda: cluster[0].remove_node(cluster[1], allow_graceful=False),
-    )
-    results = run_sweep(plan, out, engine, watcher=striker)
-    assert engine.workers == 2
-    assert striker.struck
-    assert [result.status for result in results] == ["finished"] * 5
-    assert len(striker.failures) == 1
-    assert "its worker was lost" in striker.failures[0]
-    found = outcomes(out)
-    assert {name: found[name] for name in outcomes(calm)} == outcomes(calm)
-
-
 def file_of(path: Path, seeds: tuple[int, ...]) -> Path:
     """The same runs as a file asks for them."""
     base = {name: value for name, value in asdict(CONFIG).items() if name not in ("seed", "out", "config", "threads")}
@@ -131,8 +97,8 @@ def file_of(path: Path, seeds: tuple[int, ...]) -> Path:
     return path
 
 
-def start_driver(file: Path, out: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out), "--workers", "1"]
+def start_driver(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
@@ -155,6 +121,48 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[tuple[Any, Any]]:
+    """A real Ray cluster of two nodes with one core each, on this machine, and the node that can be taken away."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    node: dict[str, Any] = {"num_cpus": 1, "object_store_memory": OBJECT_STORE}
+    started = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    yield started, started.add_node(**node)
+    started.shutdown()
+
+
+def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_driver_and_of_a_node(calm, cluster, tmp_path):
+    """A driver is killed in mid-run. Under the next, both nodes finish a run; then one is lost in mid-run."""
+    out, engine = tmp_path / "sweep", make_engine("ray", address=cluster[0].address)
+    seeds = (*SEEDS, 3, 4)
+    plan = Plan.of(replace(CONFIG, seed=seed) for seed in seeds)
+
+    file = file_of(tmp_path / "sweep.json", seeds)
+    killed = start_driver(file, out, "--engine", "ray", "--address", cluster[0].address)
+    wait_until(lambda: in_mid_run(out), killed)
+    killed.kill()
+    killed.communicate()
+    assert sum(folder.finished for folder in folders(out).values()) == 0
+
+    def both_nodes_have_finished_one_and_are_at_another() -> bool:
+        return sum(folder.finished for folder in folders(out).values()) >= 2 and len(in_mid_run(out)) == 2
+
+    striker = Striker(
+        both_nodes_have_finished_one_and_are_at_another,
+        lambda: cluster[0].remove_node(cluster[1], allow_graceful=False),
+    )
+    results = run_sweep(plan, out, engine, watcher=striker)
+    assert engine.workers == 2
+    assert striker.struck
+    assert [result.status for result in results] == ["finished"] * 5
+    assert len(striker.failures) == 1
+    assert "its worker was lost" in striker.failures[0]
+    found = outcomes(out)
+    assert {name: found[name] for name in outcomes(calm)} == outcomes(calm)
+
+
 def traces(folder: RunFolder) -> dict[str, tuple[int, int]]:
     """Which files there are and when they were written: any run in a folder would leave others."""
     files = [path for path in folder.path.rglob("*") if path.is_file()]
@@ -165,7 +173,7 @@ def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anyth
     file, out = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep"
     first, second, _ = (RunFolder(out / "runs" / run.name) for run in PLAN.runs)
 
-    stopped = start_driver(file, out)
+    stopped = start_driver(file, out, "--workers", "1")
     wait_until(lambda: first.checkpoints, stopped)
     stopped.send_signal(signal.SIGINT)
     said = stopped.communicate(timeout=300)[0]
@@ -173,7 +181,7 @@ def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anyth
     assert f"Go on with: ctmle sweep {file} --out {out} --workers 1" in said
     assert not first.finished
 
-    killed = start_driver(file, out)
+    killed = start_driver(file, out, "--workers", "1")
     wait_until(lambda: second.checkpoints, killed)
     workers = children(killed.pid)
     assert first.finished
