@@ -1,4 +1,4 @@
-"""Plans of sweeps: which runs a file asks for, what they are called, who gets them, and every mistake in a file."""
+"""Plans of sweeps: which runs a file asks for, what they are called, and who gets them."""
 
 import json
 import math
@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import run_config
 
-from ctmle.cli import main
 from ctmle.config import AGENT_NAMES, TrainConfig, preset
 from ctmle.sweeps import Plan
 from ctmle.sweeps.draws import draws
@@ -219,102 +218,6 @@ def test_samples_meet_the_grid(plan):
     assert len(found.runs) == 6
     assert len(sigmas) == 3
     assert all(isinstance(sigma, float) and sigma not in (0.0, 1.0, 2.0) for sigma in sigmas)
-
-
-# Mistakes.
-
-MISTAKES = {
-    "[grid]\nsigmaa = [1]": "there is no setting 'sigmaa': did you mean 'sigma'?",
-    "[base]\nsigmaa = 1": "there is no setting 'sigmaa': did you mean 'sigma'?",
-    "[gird]\nsigma = [1]": "no table is called 'gird': did you mean 'grid'?",
-    "sigma = 2.0": "single settings go into [base]",
-    "[grid]\nsigma = 2.0": "[grid]: sigma must be a list of values, such as [0, 1, 2], not 2.0",
-    "[grid]\nsigma = []": "[grid]: sigma must be a list of values",
-    "[grid]\nsigma = [1, -1]": "--sigma must be a number of at least 0, not -1",
-    "[grid]\ngap = [0.1, 20]": "--gap 20 is longer than the horizon 10 s: choose a shorter gap",
-    "[grid]\nagent = ['ct-mle', 'dreamer']": "no agent is called 'dreamer'",
-    "[grid]\nenvironment = ['pendulm']": "did you mean 'pendulum'?",
-    "[base]\npreset = 'fast'": "no preset is called 'fast'",
-    "[grid]\nagent = ['ct-mle', 'sac-tacos']\nensemble = [5]": "there is no setting 'ensemble'",
-    "[base]\nbang_bang = true": "environment 'pendulum' has no setting 'bang_bang'",
-    "[base]\nout = 'x'": "'out' is not for single runs of a sweep: use --out",
-    "[grid]\nthreads = [1, 2]": "'threads' is not for single runs of a sweep: use --threads",
-    "[base]\nconfig = 'x.toml'": "'config' is not for single runs of a sweep",
-    "[base]\nsigma = 1\n[base.learner]\nsigma = 2": "[base]: 'sigma' is set twice",
-    "[grid]\nseed = [1]\n[[runs]]\nseed = 2": "'seed' varies both in [[runs]] number 1 and in a grid",
-    "[grid]\nseed = [1]\n[[runs]]\n[runs.grid]\nseed = [2]": "'seed' varies both in [grid] and in [[runs]] number 1",
-    "[random]\nsamples = 2\nsigma = [1]\n[grid]\nsigma = [2]": "'sigma' varies both in [random] and in a grid",
-    f"[grid]\nseed = {[*range(1100)]}\nsigma = {[*range(1100)]}": "makes 1210000 runs, more than 1000000",
-    "runs = 3": "runs must be one or more tables, each with the title [[runs]]",
-    "runs = [3]": "[[runs]] number 1 must be a table of settings by name",
-    "base = 3": "[base] must be a table of settings by name",
-    "[random]\nsigma = [1]": "[random] samples must be a whole number from 1",
-    "[random]\nsamples = 2": "[random] needs a setting to draw",
-    "[random]\nsamples = 2\nseed = -1\nsigma = [1]": "[random] seed must be a whole number from 0",
-    "[random]\nsamples = 2\nsigma = 1": "[random] sigma must be a list of choices or { low",
-    "[random]\nsamples = 2\nsigma = []": "[random] sigma must be a list of choices or { low",
-    "[random]\nsamples = 2\nsigma = {low = 2, high = 1}": "[random] sigma must have numbers low < high",
-    "[random]\nsamples = 2\nsigma = {low = 1, high = inf}": "[random] sigma must have numbers low < high",
-    "[random]\nsamples = 2\nsigma = {low = 'a', high = 1}": "[random] sigma must have numbers low < high",
-    "[random]\nsamples = 2\nsigma = {low = 0, high = 1, log = true}": "low must be positive",
-    "[random]\nsamples = 2\nsigma = {low = 1, high = 2, log = 1}": "log must be true or false",
-    "[random]\nsamples = 2\nsigma = {low = 1, high = 2, step = 1}": "[random] sigma must be a list of choices",
-    "[grid": "cannot be parsed",
-}
-
-
-@pytest.mark.parametrize("text", MISTAKES, ids=lambda text: text.splitlines()[-1][:40])
-def test_a_mistake_in_the_file_is_one_line_and_writes_nothing(text, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("sweep.toml").write_text(text)
-    said = refusal("sweep", "sweep.toml", capsys=capsys)
-    assert said.startswith("ctmle: sweep.toml: ")
-    assert MISTAKES[text] in said
-    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
-
-
-def refusal(*arguments: str, capsys) -> str:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    said = capsys.readouterr()
-    assert caught.value.code == 2
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
-    return said.err
-
-
-LINES = {
-    "sweep": "The runs that are asked for",
-    "sweep nowhere.toml": "nowhere.toml: cannot be read",
-    "sweep sweep.yaml": "settings are read from .toml and .json files",
-    "sweep sweep.toml --workers 0": "--workers must be a whole number of at least 1",
-    "sweep sweep.toml --workers 1000000": "choose fewer",
-    "sweep sweep.toml --threads 1000000": "choose fewer",
-    "sweep sweep.toml --retries -1": "--retries must be a whole number of at least 0",
-    "sweep sweep.toml --engine slurm": "engine",
-    "sweep sweep.toml --address 10.0.0.1:6379": "--address 10.0.0.1:6379 is for --engine ray",
-    "sweep sweep.toml --engine ray --address 127.0.0.1:9": "there is no Ray cluster",
-    "sweep sweep.toml --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
-    "sweep sweep.toml --dry-run --out sweep.toml": "sweep.toml exists already and is not the folder of a sweep",
-}
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_mistake_on_the_command_line_is_one_line_and_writes_nothing(line, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("sweep.toml").write_text("[grid]\nseed = [0, 1]\n")
-    assert LINES[line] in refusal(*line.split(), capsys=capsys)
-    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
-
-
-def test_a_dry_run_lists_and_writes_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("sweep.toml").write_text("[grid]\nseed = [0, 1]\n")
-    main(["sweep", "sweep.toml", "--dry-run", "--workers", "1"])
-    said = capsys.readouterr().out
-    assert len(re.findall(r"^to do +pendulum-ct-mle-seed[01]-\w+$", said, re.MULTILINE)) == 2
-    assert re.search(r"^2 runs: 0 finished, 0 begun, 2 to do, about \d+ min on 1 worker \(a rough guess\)$", said, re.M)
-    assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]
 
 
 # Who gets which run, and how long they take.
