@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.interpolate import CubicHermiteSpline
 
 from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences, simulate
-from ctmle.dynamics import MultiStep, OdeFit, Slopes, init_ensemble, ode_updates
+from ctmle.dynamics import Descent, MultiStep, OdeFit, Slopes, init_ensemble, ode_updates
 from ctmle.dynamics.prediction import interpolated
 from ctmle.envs import Pendulum
 from ctmle.envs.observation import Observation
@@ -24,10 +24,9 @@ SPEC = Pendulum().spec
 FLOOR = 0.01
 
 
-def fit(prediction, updates=200, **changes) -> OdeFit:
-    settings = {"subsequences": 8, "length": 5, "learning_rate": 5e-3, "final_rate": 0.1, "noise_rate": 0.0}
-    settings |= {"updates": updates, "noise_floor": FLOOR, "weight_decay": 0.0, **changes}
-    return OdeFit(prediction, **settings)
+def fit(prediction, updates=200, rate=5e-3, **changes) -> OdeFit:
+    settings = {"subsequences": 8, "noise_rate": 0.0, **changes}
+    return OdeFit(prediction, length=5, noise_floor=FLOOR, descent=Descent(updates, rate, final_rate=0.1), **settings)
 
 
 def ensemble_of(members: int, key: int = 0, hidden=(16, 16)):
@@ -211,7 +210,7 @@ def test_slopes_of_a_linear_system_are_matched_to_third_order():
 def test_gradient_matching_finds_a_linear_drift():
     spec, data = no_angles(), linear_data(0.05)
     ensemble = init_ensemble(spec, jax.random.key(1), members=2, hidden=(32,), diffusion="none", floor=0.0)
-    how = fit(Slopes(), updates=600, subsequences=32, learning_rate=1e-2)
+    how = fit(Slopes(), updates=600, subsequences=32, rate=1e-2)
     belief = how.init(ensemble, 0.1)
     count, zero, one = jnp.asarray(600, jnp.int32), jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
     belief = ode_updates(how, spec, data, belief, zero, count, one, jax.random.key(0)).state

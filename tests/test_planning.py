@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctmle.data import Dataset, Trajectory, Transitions
-from ctmle.dynamics import init_ensemble
+from ctmle.dynamics import Descent, init_ensemble
 from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.envs import LinearQuadratic, Pendulum
 from ctmle.planning import (
@@ -109,8 +109,9 @@ def test_actor_critic_finds_the_known_optimum():
     """On the true linear-quadratic SDE, the policy's slope at 0 comes near the Riccati gain (discounting lowers it)."""
     env = LinearQuadratic(sigma=1.0)
     improve = Improve(
-        hidden=(32, 32), updates=400, horizon=1.0, step=0.1, discount_time=5.0, particles=64, actor_rate=3e-3,
-        final_rate=0.1, critic_rate=3e-3, critic_steps=5, critic_batch=128, target_every=25, clip=10.0,
+        hidden=(32, 32), horizon=1.0, step=0.1, discount_time=5.0, particles=64,
+        actor_descent=Descent(400, 3e-3, 0.1, clip=10.0), critic_descent=Descent(400, 3e-3, clip=10.0),
+        critic_steps=5, critic_batch=128, target_every=25,
     )  # fmt: skip
     starts = starts_at(env, jnp.linspace(-1.0, 1.0, 9)[:, None], reset_share=0.2, box_share=0.4)
     state = improve.init(env.spec, jax.random.key(0))
@@ -151,8 +152,8 @@ def test_a_policy_is_feedback_plus_signal_within_bounds():
 def test_advantage_is_reward_plus_discounted_target_minus_value():
     spec = Pendulum().spec
     state = Improve(
-        hidden=(8,), updates=1, horizon=1.0, step=0.1, discount_time=5.0, particles=1, actor_rate=0.1, final_rate=1.0,
-        critic_rate=0.1, critic_steps=1, critic_batch=1, target_every=1, clip=1.0,
+        hidden=(8,), horizon=1.0, step=0.1, discount_time=5.0, particles=1, actor_descent=Descent(1, 0.1),
+        critic_descent=Descent(1, 0.1), critic_steps=1, critic_batch=1, target_every=1,
     ).init(spec, jax.random.key(0))  # fmt: skip
     other = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, state.critic)
     y, y_next, u = jnp.ones((2, 3, 2)), 2 * jnp.ones((2, 3, 2)), jnp.ones((2, 3, 1))

@@ -84,9 +84,6 @@ class CTMLE(ModelBasedAgent[CTMLEConfig]):
             chained=c.chained,
             subsequences=c.dynamics_batch,
             length=c.dynamics_length,
-            updates=c.dynamics_updates,
-            learning_rate=c.dynamics_rate,
-            final_rate=c.dynamics_final_rate,
             diffusion_rate=c.diffusion_rate,
-            weight_decay=c.weight_decay,
+            descent=self._descent(c.dynamics_updates, c.dynamics_rate),
         )

@@ -68,10 +68,7 @@ class ENODE(ModelBasedAgent[ENODEConfig]):
             prediction=prediction,
             subsequences=subsequences,
             length=c.dynamics_length,
-            updates=updates,
-            learning_rate=rate,
-            final_rate=c.dynamics_final_rate,
             noise_rate=c.noise_rate if c.noise == "learned" else 0.0,
             noise_floor=c.noise_floor,
-            weight_decay=c.weight_decay,
+            descent=self._descent(updates, rate),
         )

@@ -16,6 +16,7 @@ from ctmle.config.model_based import ModelBasedConfig
 from ctmle.data.dataset import Dataset
 from ctmle.data.finite import check_looks
 from ctmle.data.trajectory import Trajectory
+from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk
 from ctmle.dynamics.model import fit_scales
 from ctmle.envs.base import Spec
@@ -203,6 +204,11 @@ class ModelBasedAgent(ABC, Generic[Settings]):
         )
         return (*self.believing(episode), policy)
 
+    def _descent(self, updates: int, rate: float) -> Descent:
+        """Of a belief."""
+        c = self.config
+        return Descent(updates, rate, c.dynamics_final_rate, weight_decay=c.weight_decay)
+
     def _improve_policy(
         self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
     ) -> Chunk[ActorCritic]:
@@ -218,18 +224,15 @@ class ModelBasedAgent(ABC, Generic[Settings]):
         c = self.config
         return Improve(
             hidden=c.policy_hidden,
-            updates=c.policy_updates,
             horizon=c.policy_horizon,
             step=c.policy_step,
             discount_time=c.discount_time,
             particles=c.particles,
-            actor_rate=c.policy_rate,
-            final_rate=c.policy_final_rate,
-            critic_rate=c.critic_rate,
+            actor_descent=Descent(c.policy_updates, c.policy_rate, c.policy_final_rate, clip=c.gradient_clip),
+            critic_descent=Descent(c.policy_updates, c.critic_rate, clip=c.gradient_clip),
             critic_steps=c.critic_steps,
             critic_batch=c.critic_batch,
             target_every=c.target_every,
-            clip=c.gradient_clip,
         )
 
 

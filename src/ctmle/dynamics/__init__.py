@@ -1,5 +1,6 @@
 """What we believe: learned SDEs, their transition laws, and how they are fitted."""
 
+from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.fit import Belief, Fit, fit_updates
 from ctmle.dynamics.gaussian import Gaussian
 from ctmle.dynamics.mlp import Mlp
@@ -18,6 +19,7 @@ from ctmle.dynamics.transition import TransitionLaw
 __all__ = [
     "SDE",
     "Belief",
+    "Descent",
     "Dynamics",
     "Fit",
     "Gaussian",

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
+from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
@@ -36,19 +37,12 @@ class Fit(eqx.Module):
     chained: bool = eqx.field(static=True)
     subsequences: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
-    updates: int = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
-    final_rate: float = eqx.field(static=True)
     diffusion_rate: float = eqx.field(static=True)
-    weight_decay: float = eqx.field(static=True)
-
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        return model_optimiser(self.weight_decay)
+    descent: Descent
 
     def init(self, ensemble: Dynamics) -> "Belief":
         zero = jnp.zeros(())
-        return Belief(ensemble, self.optimiser.init(eqx.filter(ensemble, eqx.is_array)), zero, zero)
+        return Belief(ensemble, self.descent.init(ensemble), zero, zero)
 
 
 class Belief(eqx.Module):
@@ -111,9 +105,7 @@ def fit_update(
     (_, (fitting, planning, planning_size, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(
         belief.ensemble
     )
-    updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(belief.ensemble, eqx.is_array))
-    rate = pace * fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
-    updates = jax.tree.map(lambda leaf: rate * leaf, updates)
+    updates, optimiser = fit.descent(belief.ensemble, gradient, belief.optimiser, step, pace)
     updates = dataclasses.replace(without_scales(updates), log_scale=fit.diffusion_rate * updates.log_scale)
 
     def running(old: Array, new: Array) -> Array:
@@ -127,16 +119,6 @@ def fit_update(
     )
     measured = (fitting, -planning, optax.tree.norm(gradient), weight)
     return belief, dict(zip(METRICS, measured, strict=True)), where_first(bad, batch.y)
-
-
-def model_optimiser(weight_decay: float) -> optax.GradientTransformation:
-    """Steps of rate 1, for whoever multiplies them by a rate of its own."""
-    return optax.chain(optax.clip_by_global_norm(100.0), optax.adamw(1.0, weight_decay=weight_decay))
-
-
-def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:
-    """From 1 to `final` as progress goes from 0 to 1: a phase starts bold and ends settled."""
-    return final + (1 - final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
 
 
 @compiled_over_devices

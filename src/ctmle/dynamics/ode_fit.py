@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
 from ctmle.data.sequences import Sequences, sample_sequences
-from ctmle.dynamics.fit import cosine_decay, model_optimiser
+from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.prediction import Prediction
@@ -37,20 +37,13 @@ class OdeFit(eqx.Module):
     prediction: Prediction
     subsequences: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
-    updates: int = eqx.field(static=True)
-    learning_rate: float = eqx.field(static=True)
-    final_rate: float = eqx.field(static=True)
     noise_rate: float = eqx.field(static=True)
     noise_floor: float = eqx.field(static=True)
-    weight_decay: float = eqx.field(static=True)
-
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        return model_optimiser(self.weight_decay)
+    descent: Descent
 
     def init(self, ensemble: Dynamics, noise: float) -> OdeBelief:
         log_noise = jnp.full(ensemble.drift_scale.shape, np.log(noise - self.noise_floor))
-        return OdeBelief(ensemble, log_noise, self.optimiser.init(eqx.filter((ensemble, log_noise), eqx.is_array)))
+        return OdeBelief(ensemble, log_noise, self.descent.init((ensemble, log_noise)))
 
     def losses(
         self, spec: Spec, model: Model, batch: Sequences
@@ -84,9 +77,7 @@ def ode_update(
         return jnp.sum(jnp.mean(losses, axis=(1, 2))), (losses, residuals)
 
     (_, (losses, residuals)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
-    updates, optimiser = fit.optimiser.update(gradient, belief.optimiser, eqx.filter(model, eqx.is_array))
-    rate = pace * fit.learning_rate * cosine_decay(step / fit.updates, fit.final_rate)
-    drift_updates, noise_updates = jax.tree.map(lambda leaf: rate * leaf, updates)
+    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, belief.optimiser, step, pace)
     ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
     log_noise = belief.log_noise + fit.noise_rate * noise_updates
     # In the units in which the first data's slopes have size 1.

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.dynamics.fit import cosine_decay
+from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, loop, where_first
 from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.dynamics.spread import compiled_over_devices, mean_gradient
@@ -49,26 +49,15 @@ class Improve(eqx.Module):
     """How to improve: numbers, fixed over a run. Times are in seconds."""
 
     hidden: tuple[int, ...] = eqx.field(static=True)
-    updates: int = eqx.field(static=True)
     horizon: float = eqx.field(static=True)
     step: float = eqx.field(static=True)
     discount_time: float = eqx.field(static=True)
     particles: int = eqx.field(static=True)
-    actor_rate: float = eqx.field(static=True)
-    final_rate: float = eqx.field(static=True)
-    critic_rate: float = eqx.field(static=True)
+    actor_descent: Descent
+    critic_descent: Descent
     critic_steps: int = eqx.field(static=True)
     critic_batch: int = eqx.field(static=True)
     target_every: int = eqx.field(static=True)
-    clip: float = eqx.field(static=True)
-
-    @property
-    def actor_optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(1.0))
-
-    @property
-    def critic_optimiser(self) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.critic_rate))
 
     @property
     def steps(self) -> int:
@@ -82,8 +71,8 @@ class Improve(eqx.Module):
             feedback=feedback,
             critic=critic,
             target=critic,
-            actor_optimiser=self.actor_optimiser.init(eqx.filter(feedback, eqx.is_array)),
-            critic_optimiser=self.critic_optimiser.init(eqx.filter(critic, eqx.is_array)),
+            actor_optimiser=self.actor_descent.init(feedback),
+            critic_optimiser=self.critic_descent.init(critic),
         )
 
 
@@ -136,14 +125,13 @@ def improve_update(
         return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 
     (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world, start, noise))
-    updates, actor_optimiser = improve.actor_optimiser.update(gradient, state.actor_optimiser)
-    rate = pace * improve.actor_rate * cosine_decay(step / improve.updates, improve.final_rate)
-    feedback = eqx.apply_updates(state.feedback, jax.tree.map(lambda leaf: rate * leaf, updates))
+    updates, actor_optimiser = improve.actor_descent(state.feedback, gradient, state.actor_optimiser, step, pace)
+    feedback = eqx.apply_updates(state.feedback, updates)
 
     points = path.states.reshape(-1, path.states.shape[-1])
     targets = returns_to_go(path.rewards, state.target(path.states[-1]), improve.step, improve.discount_time)
     critic, critic_optimiser, critic_loss = _fit_critic(
-        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), pace, critic_key
+        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), step, pace, critic_key
     )
     refresh = (step + 1) % improve.target_every == 0
     target = jax.tree.map(
@@ -162,7 +150,14 @@ def improve_update(
 
 
 def _fit_critic(
-    improve: Improve, critic: Critic, optimiser: Any, points: Array, targets: Array, pace: Array, key: PRNGKeyArray
+    improve: Improve,
+    critic: Critic,
+    optimiser: Any,
+    points: Array,
+    targets: Array,
+    step: Array,
+    pace: Array,
+    key: PRNGKeyArray,
 ) -> tuple[Critic, Any, Array]:
     """Mean-squared temporal-difference error on minibatches of visited points."""
     count = min(improve.critic_batch, points.shape[0])
@@ -175,8 +170,7 @@ def _fit_critic(
             return jnp.mean((eqx.combine(arrays, static)(points[chosen]) - targets[chosen]) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(arrays)
-        updates, optimiser = improve.critic_optimiser.update(gradient, optimiser)
-        updates = jax.tree.map(lambda leaf: pace * leaf, updates)
+        updates, optimiser = improve.critic_descent(arrays, gradient, optimiser, step, pace)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
     batches = jax.random.randint(key, (improve.critic_steps, count), 0, points.shape[0])

@@ -1,0 +1,43 @@
+"""How parameters go down a gradient during a phase of updates."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+
+class Descent(eqx.Module):
+    """Adam on clipped gradients, with a rate that may decay over the updates of a phase."""
+
+    updates: int = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    final_rate: float = eqx.field(static=True, default=1.0)
+    """At the end of a phase, as a share of the rate at its start."""
+    clip: float = eqx.field(static=True, default=100.0)
+    weight_decay: float = eqx.field(static=True, default=0.0)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """With a rate of 1."""
+        adam = optax.adamw(1.0, weight_decay=self.weight_decay) if self.weight_decay else optax.adam(1.0)
+        return optax.chain(optax.clip_by_global_norm(self.clip), adam)
+
+    def init(self, model: Any) -> Any:
+        """The optimiser's state."""
+        return self.optimiser.init(eqx.filter(model, eqx.is_array))
+
+    def __call__(
+        self, model: Any, gradient: Any, state: Any, step: Int[Array, ""], pace: Float[Array, ""]
+    ) -> tuple[Any, Any]:
+        """What to add to the model at this step of a phase, and the new state. `pace` multiplies the rate."""
+        updates, state = self.optimiser.update(gradient, state, eqx.filter(model, eqx.is_array))
+        rate = pace * self.rate * cosine_decay(step / self.updates, self.final_rate)
+        return jax.tree.map(lambda leaf: rate * leaf, updates), state
+
+
+def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:
+    """From 1 to `final` as progress goes from 0 to 1: a phase starts bold and ends settled."""
+    return final + (1 - final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
