@@ -13,6 +13,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences, simulate
 from ctmle.dynamics import Descent, MultiStep, OdeFit, Slopes, init_ensemble, ode_updates
+from ctmle.dynamics.loop import Span
 from ctmle.dynamics.prediction import interpolated
 from ctmle.envs import Pendulum
 from ctmle.envs.observation import Observation
@@ -125,12 +126,11 @@ def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
     belief = how.init(ensemble_of(2), 0.3)
     batch = sample_sequences(data, jax.random.key(1), count=4, length=5)
     ours, reference = [], []
-    first, one = jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
+    first = 0
     for count in (0, 20, 60, 160):
-        number = jnp.asarray(count, jnp.int32)
         if count:
-            belief = ode_updates(how, SPEC, data, belief, first, number, one, jax.random.key(2)).state
-        first = first + number
+            belief = ode_updates(how, SPEC, data, belief, Span.of(first, count, jax.random.key(2))).state
+        first += count
         model = (belief.ensemble, belief.log_noise)
         ours.append(float(jnp.mean(how.losses(SPEC, model, batch)[0])))
         reference.append(reference_loss(model, batch, control))
@@ -212,8 +212,7 @@ def test_gradient_matching_finds_a_linear_drift():
     ensemble = init_ensemble(spec, jax.random.key(1), members=2, hidden=(32,), diffusion="none", floor=0.0)
     how = fit(Slopes(), updates=600, subsequences=32, rate=1e-2)
     belief = how.init(ensemble, 0.1)
-    count, zero, one = jnp.asarray(600, jnp.int32), jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
-    belief = ode_updates(how, spec, data, belief, zero, count, one, jax.random.key(0)).state
+    belief = ode_updates(how, spec, data, belief, Span.of(0, 600, jax.random.key(0))).state
     y, u = data.states[:3].reshape(-1, 2), data.controls[:3].reshape(-1, 1)
     truth = LINEAR.drift(y, u)
     for i in range(2):
@@ -286,7 +285,6 @@ def test_the_observation_noise_is_learned_or_fixed(noise_rate, learns):
     data, how = shared_data(trajectories=1), fit(Slopes(), updates=100, noise_rate=noise_rate)
     belief = how.init(ensemble_of(1), 0.37)
     np.testing.assert_allclose(FLOOR + np.exp(belief.log_noise), 0.37)
-    count, zero, one = jnp.asarray(100, jnp.int32), jnp.asarray(0, jnp.int32), jnp.asarray(1.0)
-    after = ode_updates(how, SPEC, data, belief, zero, count, one, jax.random.key(0)).state
+    after = ode_updates(how, SPEC, data, belief, Span.of(0, 100, jax.random.key(0))).state
     assert bool(jnp.all(after.log_noise == belief.log_noise)) is not learns
     assert bool(jnp.all(after.ensemble.drift_scale == belief.ensemble.drift_scale))

@@ -14,7 +14,7 @@ from tiny import LEARNER, run_config
 from ctmle.agents import CTMLE, Phase
 from ctmle.agents.setbacks import MOST, SMALLER
 from ctmle.data import Trajectory
-from ctmle.dynamics.loop import NO_CULPRIT, loop, where_first
+from ctmle.dynamics.loop import NO_CULPRIT, Span, loop, where_first
 from ctmle.envs import Env, Pendulum
 from ctmle.experiments import Run
 from ctmle.finite import NotFinite
@@ -210,24 +210,26 @@ def test_looks_of_a_real_plant_are_checked():
         agent.observe(state, trajectory)
 
 
-def test_a_loop_stops_at_the_first_number_that_is_not_one():
-    def update(state, step):
-        bad = step == 5
-        return state + 1, {"a": 1.0 * step, "b": jnp.where(bad, jnp.inf, 2.0)}, where_first(bad, jnp.ones((1, 2)))
+def span(count: int) -> Span:
+    return Span.of(0, count, jax.random.key(0))
 
-    zero = jnp.asarray(0, jnp.int32)
-    fine = loop(update, jnp.zeros(()), ("a", "b"), zero, zero + 5, 2)
+
+def test_a_loop_stops_at_the_first_number_that_is_not_one():
+    def update(state, turn):
+        bad = turn.step == 5
+        return state + 1, {"a": 1.0 * turn.step, "b": jnp.where(bad, jnp.inf, 2.0)}, where_first(bad, jnp.ones((1, 2)))
+
+    fine = loop(update, jnp.zeros(()), ("a", "b"), span(5), 2)
     assert int(fine.culprit) == NO_CULPRIT
     assert (float(fine.state), float(fine.metrics["a"]), float(fine.metrics["b"])) == (5.0, 2.0, 2.0)
-    spoilt = loop(update, jnp.zeros(()), ("a", "b"), zero, zero + 9, 2)
+    spoilt = loop(update, jnp.zeros(()), ("a", "b"), span(9), 2)
     assert (int(spoilt.culprit), int(spoilt.step)) == (1, 5)
     np.testing.assert_array_equal(spoilt.evidence, [1.0, 1.0])
 
 
 def test_what_the_last_update_of_a_loop_writes_is_looked_at_too():
-    def update(state, step):
-        return jnp.where(step == 4, jnp.inf, state + 1), {"a": jnp.ones(())}, jnp.zeros(2)
+    def update(state, turn):
+        return jnp.where(turn.step == 4, jnp.inf, state + 1), {"a": jnp.ones(())}, jnp.zeros(2)
 
-    zero = jnp.asarray(0, jnp.int32)
-    assert int(loop(update, jnp.zeros(()), ("a",), zero, zero + 4, 2).culprit) == NO_CULPRIT
-    assert int(loop(update, jnp.zeros(()), ("a",), zero, zero + 5, 2).culprit) == 1  # past the last metric
+    assert int(loop(update, jnp.zeros(()), ("a",), span(4), 2).culprit) == NO_CULPRIT
+    assert int(loop(update, jnp.zeros(()), ("a",), span(5), 2).culprit) == 1  # past the last metric

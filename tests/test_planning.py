@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ctmle.data import Dataset, Trajectory, Transitions
 from ctmle.dynamics import Descent, init_ensemble
+from ctmle.dynamics.loop import Span
 from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.envs import LinearQuadratic, Pendulum
 from ctmle.planning import (
@@ -115,8 +116,8 @@ def test_actor_critic_finds_the_known_optimum():
     )  # fmt: skip
     starts = starts_at(env, jnp.linspace(-1.0, 1.0, 9)[:, None], reset_share=0.2, box_share=0.4)
     state = improve.init(env.spec, jax.random.key(0))
-    one, first, count = jnp.asarray(1.0), jnp.asarray(0, jnp.int32), jnp.asarray(400, jnp.int32)
-    chunk = improve_updates(improve, env.spec, TrueWorld(env), starts, one, state, first, count, one, jax.random.key(1))
+    span = Span.of(0, 400, jax.random.key(1))
+    chunk = improve_updates(improve, env.spec, TrueWorld(env), starts, jnp.ones(()), state, span)
     state = chunk.state
     x = jnp.asarray([[-0.3], [0.3]])
     u = np.asarray(state.feedback(x)).ravel()

@@ -1,13 +1,13 @@
 """Lagrangian CT-MLE, the paper's practical algorithm (alg:imp-friendly)."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from ctmle.agents.model_based import ROOM, ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
 from ctmle.config.ct_mle import LONGEST_SEGMENT, CTMLEConfig
 from ctmle.dynamics.fit import METRICS, Belief, Fit, fit_updates
-from ctmle.dynamics.loop import Chunk
+from ctmle.dynamics.loop import Chunk, Span
 from ctmle.dynamics.model import init_ensemble
 from ctmle.dynamics.objectives import NegativeLogLikelihood, SlicedScoreMatching
 from ctmle.dynamics.transition import TransitionLaw, segments_of
@@ -56,18 +56,14 @@ class CTMLE(ModelBasedAgent[CTMLEConfig]):
     def beside(self, episode: int) -> dict[str, float]:
         return {"eta": eta(self.config.eta_base, episode)} if self.known_world is None else {}
 
-    def _fit_dynamics(
-        self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
-    ) -> Chunk[Belief]:
+    def _fit_dynamics(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[Belief]:
         c, ac, advantage, share = self.config, state.actor_critic, None, 0.0
         if c.optimism:
             advantage = CriticAdvantage(ac.critic, ac.target, state.spec, c.discount_time)
             share = planning_share(c.eta_base, self.episode(state), c.optimism_ratio)
         longest = schedule.longest_gap(c.trajectory_seconds or state.spec.horizon)
         fit = self._fit(longest)
-        return fit_updates(
-            fit, state.spec, state.data, advantage, jnp.asarray(share), state.belief, state.step, count, pace, key
-        )
+        return fit_updates(fit, state.spec, state.data, advantage, jnp.asarray(share), state.belief, span)
 
     def _fit(self, longest_gap: float) -> Fit:
         c = self.config

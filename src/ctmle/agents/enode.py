@@ -1,11 +1,11 @@
 """ENODE: a deterministic ensemble of neural ODEs with a continuous-time actor-critic (Yildiz et al., 2021)."""
 
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from ctmle.agents.model_based import ROOM, ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Updates, Work
 from ctmle.config import ENODEConfig
-from ctmle.dynamics.loop import Chunk
+from ctmle.dynamics.loop import Chunk, Span
 from ctmle.dynamics.model import init_ensemble
 from ctmle.dynamics.ode_fit import METRICS, OdeBelief, OdeFit, ode_updates
 from ctmle.dynamics.prediction import MultiStep, Prediction, Slopes
@@ -44,19 +44,15 @@ class ENODE(ModelBasedAgent[ENODEConfig]):
     def _work(self, phase: Phase, stream: Stream, updates: Updates, total: int) -> Work:
         return Work(phase, stream, lambda s: s.belief, updates, total, METRICS)
 
-    def _match_slopes(
-        self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
-    ) -> Chunk[OdeBelief]:
-        return ode_updates(self._matching(), state.spec, state.data, state.belief, state.step, count, pace, key)
+    def _match_slopes(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[OdeBelief]:
+        return ode_updates(self._matching(), state.spec, state.data, state.belief, span)
 
-    def _fit_dynamics(
-        self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
-    ) -> Chunk[OdeBelief]:
+    def _fit_dynamics(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[OdeBelief]:
         c = self.config
         longest = schedule.longest_gap(c.trajectory_seconds or state.spec.horizon)
         prediction = MultiStep(segments_of(longest, c.longest_step), c.solver, c.control)
         fit = self._fit(prediction, c.dynamics_batch, c.dynamics_updates, c.dynamics_rate)
-        return ode_updates(fit, state.spec, state.data, state.belief, state.step, count, pace, key)
+        return ode_updates(fit, state.spec, state.data, state.belief, span)
 
     def _matching(self) -> OdeFit:
         c = self.config

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from ctmle.agents.base import Past, Standing
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
@@ -17,7 +17,7 @@ from ctmle.data.dataset import Dataset
 from ctmle.data.finite import check_looks
 from ctmle.data.trajectory import Trajectory
 from ctmle.dynamics.descent import Descent
-from ctmle.dynamics.loop import Chunk
+from ctmle.dynamics.loop import Chunk, Span
 from ctmle.dynamics.model import fit_scales
 from ctmle.envs.base import Spec
 from ctmle.planning.improve import METRICS as IMPROVE_METRICS
@@ -110,9 +110,8 @@ class ModelBasedAgent(ABC, Generic[Settings]):
         work = works[Phase(int(state.phase))]
         count = min(self.config.chunk, work.total - int(state.step))
         key = jax.random.fold_in(jax.random.fold_in(state.key, work.stream), episode)
-        chunk = work.updates(
-            state, schedule, jnp.asarray(count, jnp.int32), jnp.asarray(pace(setbacks)), another_try(key, setbacks)
-        )
+        span = Span.of(state.step, count, another_try(key, setbacks), pace(setbacks))
+        chunk = work.updates(state, schedule, span)
         if went_wrong(chunk, work.metrics, phase=work.phase.name.lower(), episode=episode, setbacks=setbacks):
             return eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
         state = eqx.tree_at(
@@ -209,16 +208,12 @@ class ModelBasedAgent(ABC, Generic[Settings]):
         c = self.config
         return Descent(updates, rate, c.dynamics_final_rate, weight_decay=c.weight_decay)
 
-    def _improve_policy(
-        self, state: ModelBasedState, schedule: Schedule, count: Array, pace: Array, key: PRNGKeyArray
-    ) -> Chunk[ActorCritic]:
+    def _improve_policy(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[ActorCritic]:
         c = self.config
         starts = Starts.from_data(state.spec, state.data, reset_share=c.reset_starts, box_share=c.box_starts)
         bootstrap = jnp.asarray(min(1.0, self.episode(state) / c.bootstrap_episodes))
         improve, world = self._improve(), self.world(state)
-        return improve_updates(
-            improve, state.spec, world, starts, bootstrap, state.actor_critic, state.step, count, pace, key
-        )
+        return improve_updates(improve, state.spec, world, starts, bootstrap, state.actor_critic, span)
 
     def _improve(self) -> Improve:
         c = self.config

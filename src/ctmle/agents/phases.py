@@ -9,7 +9,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
-from ctmle.dynamics.loop import Chunk
+from ctmle.dynamics.loop import Chunk, Span
 from ctmle.envs.base import Spec
 from ctmle.planning.improve import ActorCritic
 from ctmle.schedules.base import Schedule
@@ -53,16 +53,9 @@ class ModelBasedState(eqx.Module):
 
 @runtime_checkable
 class Updates(Protocol):
-    """`count` updates from `state.step` on. `pace` multiplies their rates."""
+    """Updates of what a state has, on looks that are as far apart as the schedule says."""
 
-    def __call__(
-        self,
-        state: ModelBasedState,
-        schedule: Schedule,
-        count: Int[Array, ""],
-        pace: Float[Array, ""],
-        key: PRNGKeyArray,
-    ) -> Chunk[Any]: ...
+    def __call__(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[Any]: ...
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
+
+from ctmle.dynamics.loop import Turn
 
 
 class Descent(eqx.Module):
@@ -29,12 +31,10 @@ class Descent(eqx.Module):
         """The optimiser's state."""
         return self.optimiser.init(eqx.filter(model, eqx.is_array))
 
-    def __call__(
-        self, model: Any, gradient: Any, state: Any, step: Int[Array, ""], pace: Float[Array, ""]
-    ) -> tuple[Any, Any]:
-        """What to add to the model at this step of a phase, and the new state. `pace` multiplies the rate."""
+    def __call__(self, model: Any, gradient: Any, state: Any, turn: Turn) -> tuple[Any, Any]:
+        """What to add to the model, and the optimiser's new state."""
         updates, state = self.optimiser.update(gradient, state, eqx.filter(model, eqx.is_array))
-        rate = pace * self.rate * cosine_decay(step / self.updates, self.final_rate)
+        rate = turn.pace * self.rate * cosine_decay(turn.step / self.updates, self.final_rate)
         return jax.tree.map(lambda leaf: rate * leaf, updates), state
 
 

@@ -8,11 +8,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.dynamics.descent import Descent
-from ctmle.dynamics.loop import Chunk, loop, where_first
+from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
 from ctmle.dynamics.spread import compiled_over_devices
@@ -80,16 +80,14 @@ def fit_update(
     advantage: Advantage | None,
     optimism: Float[Array, ""],
     belief: Belief,
-    step: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    turn: Turn,
 ) -> tuple[Belief, dict[str, Array], Float[Array, " observed"]]:
     """One combined model update: theta <- theta - alpha (grad J - eta' grad E[V]).
 
     `optimism` is the wanted size of the planning term as a share of the fitting term; eta' follows from it and from
-    the running scales of the two, so that the ratio stays put while the losses move. `pace` multiplies the rate.
+    the running scales of the two, so that the ratio stays put while the losses move.
     """
-    batch_key, objective_key = jax.random.split(key)
+    batch_key, objective_key = jax.random.split(turn.key)
     batch = sample_transitions(data, batch_key, subsequences=fit.subsequences, length=fit.length, chained=fit.chained)
     bonus = jnp.zeros(batch.gap.shape) if advantage is None else jax.lax.stop_gradient(advantage(batch))
     known = belief.planning_scale > 0
@@ -105,7 +103,7 @@ def fit_update(
     (_, (fitting, planning, planning_size, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(
         belief.ensemble
     )
-    updates, optimiser = fit.descent(belief.ensemble, gradient, belief.optimiser, step, pace)
+    updates, optimiser = fit.descent(belief.ensemble, gradient, belief.optimiser, turn)
     updates = dataclasses.replace(without_scales(updates), log_scale=fit.diffusion_rate * updates.log_scale)
 
     def running(old: Array, new: Array) -> Array:
@@ -129,14 +127,11 @@ def fit_updates(
     advantage: Advantage | None,
     optimism: Float[Array, ""],
     belief: Belief,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    span: Span,
 ) -> Chunk[Belief]:
-    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
+    """All updates of a span in one compiled loop; metrics are their means."""
 
-    def update(belief: Belief, step: Array) -> tuple[Belief, dict[str, Array], Array]:
-        return fit_update(fit, spec, data, advantage, optimism, belief, step, pace, jax.random.fold_in(key, step))
+    def update(belief: Belief, turn: Turn) -> tuple[Belief, dict[str, Array], Array]:
+        return fit_update(fit, spec, data, advantage, optimism, belief, turn)
 
-    return loop(update, belief, METRICS, first, count, spec.observation.size)
+    return loop(update, belief, METRICS, span, spec.observation.size)

@@ -6,12 +6,37 @@ from typing import Any, Generic, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
-
-State = TypeVar("State")
-Update = Callable[[State, Array], tuple[State, dict[str, Array], Float[Array, " observed"]]]
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 NO_CULPRIT = -1
+
+
+class Turn(eqx.Module):
+    """One update of a phase: its place in it, what its rates are multiplied by, and its randomness."""
+
+    step: Int[Array, ""]
+    pace: Float[Array, ""]
+    key: PRNGKeyArray
+
+
+class Span(eqx.Module):
+    """Updates `first` to `first + count - 1` of a phase. Each has randomness of its own, however they are grouped."""
+
+    first: Int[Array, ""]
+    count: Int[Array, ""]
+    pace: Float[Array, ""]
+    key: PRNGKeyArray
+
+    @classmethod
+    def of(cls, first: Any, count: Any, key: PRNGKeyArray, pace: Any = 1.0) -> "Span":
+        return cls(jnp.asarray(first, jnp.int32), jnp.asarray(count, jnp.int32), jnp.asarray(pace), key)
+
+    def turn(self, step: Int[Array, ""]) -> Turn:
+        return Turn(step, self.pace, jax.random.fold_in(self.key, step))
+
+
+State = TypeVar("State")
+Update = Callable[[State, Turn], tuple[State, dict[str, Array], Float[Array, " observed"]]]
 
 
 class Chunk(eqx.Module, Generic[State]):
@@ -29,21 +54,14 @@ class Chunk(eqx.Module, Generic[State]):
     evidence: Float[Array, " observed"]
 
 
-def loop(
-    update: Update[State],
-    state: State,
-    metrics: tuple[str, ...],
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    observed: int,
-) -> Chunk[State]:
-    """`count` updates, whatever their number, by one program. `metrics` are looked at in their order.
+def loop(update: Update[State], state: State, metrics: tuple[str, ...], span: Span, observed: int) -> Chunk[State]:
+    """The updates of a span, whatever their number, by one program. `metrics` are looked at in their order.
 
     A state with a culprit is spoilt: whoever called goes back to the one that went in. (To keep the last good one in
     here would copy every parameter at every update.)
     """
     arrays, static = eqx.partition(state, eqx.is_array)
-    end = first + count
+    end = span.first + span.count
 
     def going(carry: tuple[Any, ...]) -> Array:
         step, culprit = carry[0], carry[3]
@@ -51,14 +69,14 @@ def loop(
 
     def body(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         step, arrays, sums, _, _ = carry
-        state, found, evidence = update(eqx.combine(arrays, static), step)
+        state, found, evidence = update(eqx.combine(arrays, static), span.turn(step))
         finite = jnp.isfinite(jnp.stack([found[name] for name in metrics]))
         culprit = jnp.where(jnp.all(finite), NO_CULPRIT, jnp.argmin(finite)).astype(jnp.int32)
         sums = {name: sums[name] + found[name] for name in metrics}
         return step + (culprit == NO_CULPRIT), eqx.filter(state, eqx.is_array), sums, culprit, evidence
 
     start = (
-        first,
+        span.first,
         arrays,
         {name: jnp.zeros(()) for name in metrics},
         jnp.asarray(NO_CULPRIT, jnp.int32),
@@ -69,7 +87,7 @@ def loop(
     numbers = [leaf for leaf in jax.tree.leaves(arrays) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
     whole = jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in numbers]))
     culprit = jnp.where((culprit == NO_CULPRIT) & ~whole, len(metrics), culprit)
-    means = {name: value / count for name, value in sums.items()}
+    means = {name: value / span.count for name, value in sums.items()}
     return Chunk(eqx.combine(arrays, static), means, step, culprit, evidence)
 
 

@@ -3,16 +3,15 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ctmle.data.dataset import Dataset
 from ctmle.data.sequences import Sequences, sample_sequences
 from ctmle.dynamics.descent import Descent
-from ctmle.dynamics.loop import Chunk, loop, where_first
+from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.prediction import Prediction
 from ctmle.dynamics.spread import compiled_over_devices
@@ -64,12 +63,10 @@ def ode_update(
     spec: Spec,
     data: Dataset,
     belief: OdeBelief,
-    step: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    turn: Turn,
 ) -> tuple[OdeBelief, dict[str, Array], Float[Array, " observed"]]:
-    """One step up the likelihood. `pace` multiplies the rate."""
-    batch = sample_sequences(data, key, count=fit.subsequences, length=fit.length)
+    """One step up the likelihood."""
+    batch = sample_sequences(data, turn.key, count=fit.subsequences, length=fit.length)
     model = (belief.ensemble, belief.log_noise)
 
     def loss(model: Model) -> tuple[Array, tuple[Array, Array]]:
@@ -77,7 +74,7 @@ def ode_update(
         return jnp.sum(jnp.mean(losses, axis=(1, 2))), (losses, residuals)
 
     (_, (losses, residuals)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
-    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, belief.optimiser, step, pace)
+    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, belief.optimiser, turn)
     ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
     log_noise = belief.log_noise + fit.noise_rate * noise_updates
     # In the units in which the first data's slopes have size 1.
@@ -98,14 +95,11 @@ def ode_updates(
     spec: Spec,
     data: Dataset,
     belief: OdeBelief,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    span: Span,
 ) -> Chunk[OdeBelief]:
-    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
+    """All updates of a span in one compiled loop; metrics are their means."""
 
-    def update(belief: OdeBelief, step: Array) -> tuple[OdeBelief, dict[str, Array], Array]:
-        return ode_update(fit, spec, data, belief, step, pace, jax.random.fold_in(key, step))
+    def update(belief: OdeBelief, turn: Turn) -> tuple[OdeBelief, dict[str, Array], Array]:
+        return ode_update(fit, spec, data, belief, turn)
 
-    return loop(update, belief, METRICS, first, count, spec.observation.size)
+    return loop(update, belief, METRICS, span, spec.observation.size)

@@ -1,5 +1,6 @@
 """The continuous-time actor-critic: better controls by differentiating returns through the believed SDE."""
 
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.dynamics.descent import Descent
-from ctmle.dynamics.loop import Chunk, loop, where_first
+from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.mlp import Mlp, with_fixed_networks
 from ctmle.dynamics.spread import compiled_over_devices, mean_gradient
 from ctmle.envs.base import Spec
@@ -103,15 +104,10 @@ def improve_update(
     starts: Starts,
     bootstrap: Float[Array, ""],
     state: ActorCritic,
-    step: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    turn: Turn,
 ) -> tuple[ActorCritic, dict[str, Array], Float[Array, " observed"]]:
-    """One actor step through the SDE, then `critic_steps` critic steps on the points that it visited.
-
-    `pace` multiplies the rates.
-    """
-    start_key, noise_key, critic_key = jax.random.split(key, 3)
+    """One actor step through the SDE, then `critic_steps` critic steps on the points that it visited."""
+    start_key, noise_key, critic_key = jax.random.split(turn.key, 3)
     start = starts.sample(start_key, world.members, improve.particles // world.members)
 
     members, particles, size = start.shape
@@ -125,15 +121,15 @@ def improve_update(
         return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 
     (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world, start, noise))
-    updates, actor_optimiser = improve.actor_descent(state.feedback, gradient, state.actor_optimiser, step, pace)
+    updates, actor_optimiser = improve.actor_descent(state.feedback, gradient, state.actor_optimiser, turn)
     feedback = eqx.apply_updates(state.feedback, updates)
 
     points = path.states.reshape(-1, path.states.shape[-1])
     targets = returns_to_go(path.rewards, state.target(path.states[-1]), improve.step, improve.discount_time)
     critic, critic_optimiser, critic_loss = _fit_critic(
-        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), step, pace, critic_key
+        improve, state.critic, state.critic_optimiser, points, targets.reshape(-1), replace(turn, key=critic_key)
     )
-    refresh = (step + 1) % improve.target_every == 0
+    refresh = (turn.step + 1) % improve.target_every == 0
     target = jax.tree.map(
         lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
     )
@@ -150,14 +146,7 @@ def improve_update(
 
 
 def _fit_critic(
-    improve: Improve,
-    critic: Critic,
-    optimiser: Any,
-    points: Array,
-    targets: Array,
-    step: Array,
-    pace: Array,
-    key: PRNGKeyArray,
+    improve: Improve, critic: Critic, optimiser: Any, points: Array, targets: Array, turn: Turn
 ) -> tuple[Critic, Any, Array]:
     """Mean-squared temporal-difference error on minibatches of visited points."""
     count = min(improve.critic_batch, points.shape[0])
@@ -170,10 +159,10 @@ def _fit_critic(
             return jnp.mean((eqx.combine(arrays, static)(points[chosen]) - targets[chosen]) ** 2)
 
         value, gradient = jax.value_and_grad(loss)(arrays)
-        updates, optimiser = improve.critic_descent(arrays, gradient, optimiser, step, pace)
+        updates, optimiser = improve.critic_descent(arrays, gradient, optimiser, turn)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
-    batches = jax.random.randint(key, (improve.critic_steps, count), 0, points.shape[0])
+    batches = jax.random.randint(turn.key, (improve.critic_steps, count), 0, points.shape[0])
     (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), batches)
     return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
 
@@ -186,17 +175,12 @@ def improve_updates(
     starts: Starts,
     bootstrap: Float[Array, ""],
     state: ActorCritic,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    span: Span,
 ) -> Chunk[ActorCritic]:
-    """Updates `first` to `first + count - 1` of a phase in one compiled loop; metrics are their means."""
-
+    """All updates of a span in one compiled loop; metrics are their means."""
     world = with_fixed_networks(world)
 
-    def update(state: ActorCritic, step: Array) -> tuple[ActorCritic, dict[str, Array], Array]:
-        step_key = jax.random.fold_in(key, step)
-        return improve_update(improve, spec, world, starts, bootstrap, state, step, pace, step_key)
+    def update(state: ActorCritic, turn: Turn) -> tuple[ActorCritic, dict[str, Array], Array]:
+        return improve_update(improve, spec, world, starts, bootstrap, state, turn)
 
-    return loop(update, state, METRICS, first, count, spec.observation.size)
+    return loop(update, state, METRICS, span, spec.observation.size)

@@ -21,7 +21,7 @@ from ctmle.agents.setbacks import another_try, pace, went_wrong
 from ctmle.config import SacTacosConfig
 from ctmle.data.holding import hold_path
 from ctmle.data.trajectory import Trajectory, looks_of
-from ctmle.dynamics.loop import NO_CULPRIT, Chunk
+from ctmle.dynamics.loop import NO_CULPRIT, Chunk, Span
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.observation import ObservationKind
 from ctmle.schedules.base import DecidedLooks, Schedule
@@ -168,7 +168,7 @@ class SacTacos:
         """The next `count` gradient steps, with all statistics that were gathered."""
         learner: Learner = eqx.tree_at(lambda learner: learner.statistics, state.learner, state.gathered)
         update = Update.of(self.config, ExtendedMdp.of(self.config, state.spec).actions)
-        chunk = sac_updates(update, learner, state.replay, state.updates, count, pace, key)
+        chunk = sac_updates(update, learner, state.replay, Span(state.updates, count, pace, key))
         metrics = {name: jnp.where(count > 0, chunk.metrics[name], state.metrics[name]) for name in METRICS}
         learnt = eqx.tree_at(
             lambda s: (s.learner, s.updates, s.pending, s.metrics),

@@ -6,14 +6,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.losses import actor_loss, critic_loss, soft_target, temperature_loss
 from ctmle.agents.sac_tacos.networks import Actor, Critics, init_actor, init_critics
 from ctmle.agents.sac_tacos.replay import Decisions, Replay
 from ctmle.agents.sac_tacos.statistics import Statistics
 from ctmle.config import SacTacosConfig
-from ctmle.dynamics.loop import Chunk, loop, where_first
+from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 
 METRICS: tuple[str, ...] = ("critic_loss", "actor_loss", "temperature", "entropy", "critic_value")
 
@@ -121,20 +121,17 @@ def sac_updates(
     update: Update,
     learner: Learner,
     replay: Replay,
-    first: Int[Array, ""],
-    count: Int[Array, ""],
-    pace: Float[Array, ""],
-    key: PRNGKeyArray,
+    span: Span,
 ) -> Chunk[Learner]:
-    """Steps `first` to `first + count - 1` in one compiled loop; metrics are their means."""
+    """All updates of a span in one compiled loop; metrics are their means."""
 
-    def one(learner: Learner, step: Array) -> tuple[Learner, dict[str, Array], Array]:
-        batch_key, noise_key = jax.random.split(jax.random.fold_in(key, step))
+    def one(learner: Learner, turn: Turn) -> tuple[Learner, dict[str, Array], Array]:
+        batch_key, noise_key = jax.random.split(turn.key)
         batch = replay.sample(batch_key, update.batch)
         inputs = map(learner.statistics.normalise, (batch.seen, batch.seen_next))
         normalised = eqx.tree_at(lambda b: (b.seen, b.seen_next), batch, tuple(inputs))
-        learner, metrics = sac_update(update, learner, normalised, pace, noise_key)
+        learner, metrics = sac_update(update, learner, normalised, turn.pace, noise_key)
         odd = ~jnp.isfinite(batch.reward) | ~jnp.all(jnp.isfinite(batch.seen_next), axis=-1)
         return learner, metrics, where_first(odd, batch.seen)
 
-    return loop(one, learner, METRICS, first, count, replay.rows.seen.shape[-1])
+    return loop(one, learner, METRICS, span, replay.rows.seen.shape[-1])
