@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -278,3 +279,18 @@ def test_a_worker_does_not_go_on_with_a_run_that_has_other_settings(tmp_path):
     report = Worker().do(Task.at(tmp_path, "a", replace(config, sigma=0.0), threads=1))
     assert (report.ending, report.again) == ("failed", False)
     assert "holds a run with other settings" in report.reason
+
+
+def test_a_worker_compiles_nothing_for_another_seed(tmp_path, caplog):
+    """Or it would hold programs of every run that it ever did."""
+    worker = Worker()
+
+    def compiled(seed: int) -> list[str]:
+        caplog.clear()
+        with jax.log_compiles():
+            report = worker.do(Task.at(tmp_path, f"seed{seed}", run_config(seed=seed), threads=1))
+        assert report.ending == "finished"
+        return [record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")]
+
+    assert compiled(0)
+    assert compiled(1) == []

@@ -1,9 +1,11 @@
 """Lagrangian CT-MLE, the paper's practical algorithm (alg:imp-friendly)."""
 
+from dataclasses import dataclass, field
+
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.model_based import ROOM, ModelBasedAgent
+from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
 from ctmle.config.ct_mle import LONGEST_SEGMENT, CTMLEConfig
 from ctmle.dynamics.fit import METRICS, Belief, Fit, fit_updates
@@ -17,15 +19,17 @@ from ctmle.planning.rollout import LearnedWorld, World
 from ctmle.schedules.base import Schedule
 
 
+@dataclass(frozen=True)
 class CTMLE(ModelBasedAgent[CTMLEConfig]):
-    """Fit drift and diffusion to every look so far, leaning towards good news; plan in that belief; act; look again."""
+    """Fit drift and diffusion to every look so far, leaning towards good news; plan in that belief; act; look again.
+
+    With a `known_world` there is nothing to fit: the oracle, whose policy is improved in the true SDE.
+    """
+
+    config: CTMLEConfig = CTMLEConfig()
+    known_world: World | None = field(default=None, hash=False)
 
     belief_metrics = METRICS
-
-    def __init__(self, config: CTMLEConfig | None = None, known_world: World | None = None, episodes: int = ROOM):
-        """With a `known_world` there is nothing to fit: the oracle, whose policy is improved in the true SDE."""
-        super().__init__(config or CTMLEConfig(), episodes)
-        self.known_world = known_world
 
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> Belief:
         c = self.config

@@ -1,8 +1,10 @@
 """ENODE: a deterministic ensemble of neural ODEs with a continuous-time actor-critic (Yildiz et al., 2021)."""
 
+from dataclasses import dataclass
+
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.model_based import ROOM, ModelBasedAgent
+from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase, Stream, Updates, Work
 from ctmle.config import ENODEConfig
 from ctmle.dynamics.loop import Chunk, Span
@@ -15,13 +17,13 @@ from ctmle.planning.rollout import LearnedWorld, World
 from ctmle.schedules.base import Schedule
 
 
+@dataclass(frozen=True)
 class ENODE(ModelBasedAgent[ENODEConfig]):
     """Match slopes once; predict stretches of looks; plan in what is believed; act; look again."""
 
-    belief_metrics = METRICS
+    config: ENODEConfig = ENODEConfig()
 
-    def __init__(self, config: ENODEConfig | None = None, episodes: int = ROOM):
-        super().__init__(config or ENODEConfig(), episodes)
+    belief_metrics = METRICS
 
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> OdeBelief:
         c = self.config

@@ -2,7 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -35,17 +36,19 @@ ROOM = 32
 Settings = TypeVar("Settings", bound=ModelBasedConfig)
 
 
+@dataclass(frozen=True)
 class ModelBasedAgent(ABC, Generic[Settings]):
-    """A named algorithm says what it believes (`init_belief`, `world`) and by which phases it comes to believe it."""
+    """A named algorithm says what it believes (`init_belief`, `world`) and by which phases it comes to believe it.
+
+    Agents with the same settings are equal, so that what is compiled for one serves the others.
+    """
 
     config: Settings
-    belief_metrics: tuple[str, ...]
-    """What the phases that fit the belief measure."""
+    episodes: int = ROOM
+    """There is room for the data of so many. With more it grows, and compiles anew."""
 
-    def __init__(self, config: Settings, episodes: int):
-        """With room for the data of so many `episodes`; with more than that it grows, and compiles anew."""
-        self.config = config
-        self.room = ROOM * math.ceil(episodes / ROOM)
+    belief_metrics: ClassVar[tuple[str, ...]]
+    """What the phases that fit the belief measure."""
 
     @abstractmethod
     def init_belief(self, spec: Spec, key: PRNGKeyArray) -> Any:
@@ -190,7 +193,8 @@ class ModelBasedAgent(ABC, Generic[Settings]):
             controls=jnp.zeros((1, spec.control_size)),
             policy=Policy(feedback, silent_signal(spec, WAVES), jnp.zeros(())),
         )
-        return Dataset.empty(like, self.config.initial_trajectories + self.room * self._per_episode)
+        episodes = ROOM * math.ceil(self.episodes / ROOM)
+        return Dataset.empty(like, self.config.initial_trajectories + episodes * self._per_episode)
 
     def _works(self, episode: int) -> tuple[Work, ...]:
         policy = Work(

@@ -67,7 +67,7 @@ def _culprit(env: Env, x: Array, u: Array, step: float) -> str:
 def check_looks(trajectory: Trajectory) -> None:
     """Raises NotFinite for a look of any plant, simulated or real, that is not a number."""
     for name, values in (
-        ("time", trajectory.times[:, None]),
+        ("time", np.asarray(trajectory.times)[:, None]),
         ("state", trajectory.states),
         ("control", trajectory.controls),
     ):

@@ -99,7 +99,7 @@ def looked_at(path: HeldPath, policy: HoldingPolicy | None = None) -> Trajectory
     looks, count = eqx.filter_jit(looks_of)(path)
 
     def first(column: Array, rows: int) -> Array:
-        return jnp.asarray(np.asarray(column)[:rows])  # by NumPy, which compiles nothing for a new number of looks
+        return jax.device_put(np.asarray(column)[:rows])  # which compiles nothing for a new number of looks
 
     return Trajectory(
         times=first(looks.times, int(count)),

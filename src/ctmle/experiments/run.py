@@ -245,6 +245,7 @@ class Run:
         started, episode = time.perf_counter(), standing.episode
         score = self.score(self.agent.policy(state), episode)
         last = self.agent.history(state)[-1].trajectory
+        times = np.asarray(last.times)
         return {
             "episode": episode,
             "score": score.mean,
@@ -254,7 +255,7 @@ class Run:
             "lowest_reward": score.lowest_reward,
             "episode_score": self.episode_score(last),
             "looks": standing.looks,
-            "mean_gap": float(last.times[-1] - last.times[0]) / (last.looks - 1),
+            "mean_gap": float(times[-1] - times[0]) / (last.looks - 1),
             **standing.metrics,
             **(self._beliefs(self.agent, state, episode) if isinstance(self.agent, ModelBased) else {}),
             **seconds,
@@ -289,7 +290,11 @@ class Run:
         return float(rewards[np.asarray(trajectory.times) >= self.config.evaluation.warm_up].mean())
 
     def _rewards(self, trajectory: Trajectory, what: str) -> np.ndarray:
-        rewards = np.asarray(self.spec.reward(trajectory.states, trajectory.controls), float)
+        """At every look. The last is repeated up to a power of two: that many numbers of looks are compiled for."""
+        looks = trajectory.looks
+        padded = np.minimum(np.arange(1 << (looks - 1).bit_length()), looks - 1)
+        states, controls = (np.asarray(column)[padded] for column in (trajectory.states, trajectory.controls))
+        rewards = np.asarray(self.spec.reward(jax.device_put(states), jax.device_put(controls)), float)[:looks]
         check_rewards(self.env, np.asarray(trajectory.states, float), rewards, f"in {what}")
         return rewards
 

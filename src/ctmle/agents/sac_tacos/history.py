@@ -46,8 +46,8 @@ class History(eqx.Module):
         row = number % self.lengths.shape[0]
         length = int(self.lengths[row])
         trajectory = Trajectory(
-            times=jnp.asarray(np.asarray(self.times[row])[:length]),
-            states=jnp.asarray(np.asarray(self.states[row])[:length]),
-            controls=jnp.asarray(np.asarray(self.controls[row])[:length]),
+            times=jax.device_put(np.asarray(self.times[row])[:length]),
+            states=jax.device_put(np.asarray(self.states[row])[:length]),
+            controls=jax.device_put(np.asarray(self.controls[row])[:length]),
         )
         return trajectory, jax.tree.map(lambda column: column[row], self.policies)
