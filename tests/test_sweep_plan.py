@@ -95,7 +95,7 @@ def test_names_tell_what_varies_and_stay_when_seeds_are_added(plan):
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parent.parent / "sweeps").glob("*.toml")), ids=lambda p: p.stem)
 def test_the_sweeps_of_the_repository_can_be_run(path):
-    assert len(read_plan(path).runs) >= 6
+    assert len(read_plan(path).runs) > 1
 
 
 # What stands for a run.
