@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
@@ -64,14 +65,10 @@ class Dataset(eqx.Module):
 
     def trajectory(self, row: int) -> Trajectory:
         """The trajectory that was added as the `row`-th, from 0."""
-        length = int(self.lengths[row])
-        return Trajectory(
-            times=self.times[row, :length],
-            states=self.states[row, :length],
-            controls=self.controls[row, :length],
-            policy=jax.tree.map(lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf, self.policies),
-            random=self.random,
-        )
+        found, length = _row(self, jnp.asarray(row, jnp.int32))
+        columns = (found.times, found.states, found.controls)
+        cut = [jax.device_put(np.asarray(column)[: int(length)]) for column in columns]
+        return eqx.tree_at(lambda t: (t.times, t.states, t.controls), found, cut)
 
     def room(self, capacity: int, looks: int, random: bool) -> "Dataset":
         """An empty dataset for the same system with another size: the shapes of one that was saved."""
@@ -104,7 +101,7 @@ class Dataset(eqx.Module):
         missing = self.times.shape[1] - trajectory.looks
 
         def pad(leaf: Array) -> Array:
-            return jnp.pad(leaf, [(0, missing)] + [(0, 0)] * (leaf.ndim - 1))
+            return jax.device_put(np.pad(np.asarray(leaf), [(0, missing)] + [(0, 0)] * (leaf.ndim - 1)))
 
         padded = (pad(trajectory.times), pad(trajectory.states), pad(trajectory.controls))
         return eqx.tree_at(lambda t: (t.times, t.states, t.controls), trajectory, padded)
@@ -126,6 +123,16 @@ class Dataset(eqx.Module):
             policies=eqx.combine(jax.tree.map(rows, arrays), static),
             random=self.random,
         )
+
+
+@eqx.filter_jit
+def _row(data: Dataset, row: Int[Array, ""]) -> tuple[Trajectory, Int[Array, ""]]:
+    """A trajectory with its padding, and how many looks it has."""
+    times, states, controls, policy, length = jax.tree.map(
+        lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf,
+        (data.times, data.states, data.controls, data.policies, data.lengths),
+    )
+    return Trajectory(times, states, controls, policy, data.random), length
 
 
 @eqx.filter_jit

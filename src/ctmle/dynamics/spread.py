@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from ctmle.dynamics.model import Dynamics
@@ -91,6 +91,7 @@ def _split(tree: Any, mesh: Mesh) -> Any:
 
 
 def _on_first_device(tree: Any) -> Any:
+    """By way of the host: arrays that JAX moves from device to device are bound to the last one from then on, and what
+    has been compiled for others is compiled anew for them."""
     arrays, static = eqx.partition(tree, eqx.is_array)
-    # A sharding, not a device: given a device, arrays would remember the mesh, and others be traced anew for them.
-    return eqx.combine(jax.device_put(arrays, SingleDeviceSharding(jax.local_devices()[0])), static)
+    return eqx.combine(jax.device_put(jax.device_get(arrays)), static)

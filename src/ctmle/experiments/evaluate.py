@@ -75,7 +75,7 @@ def evaluate(
 
     tests = simulate_safely(env, spec.observation, simulation, step, "a test trajectory")
     states = np.asarray(tests.states, dtype=np.float64)
-    rewards = np.asarray(spec.reward(tests.states, tests.controls), dtype=np.float64)
+    rewards = np.asarray(rewards_of(spec, tests.states, tests.controls), dtype=np.float64)
     check_rewards(env, states, rewards, "in a test trajectory")
     counted = rewards[:, np.asarray(tests.times)[0] >= config.warm_up]
     return Score(counted.mean(axis=1), counted.min(axis=1), config.success, config.rule)
@@ -108,6 +108,24 @@ def _imagine(
     return jnp.mean(path.rewards[round(warm_up / step) :])
 
 
+@eqx.filter_jit
+def rewards_of(
+    spec: Spec, states: Float[Array, "*batch observed"], controls: Float[Array, "*batch control"]
+) -> Float[Array, "*batch"]:
+    """In one program."""
+    return spec.reward(states, controls)
+
+
+@eqx.filter_jit
+def learned_diffusion(
+    world: World, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
+) -> Float[Array, " observed"]:
+    """Averaged over members and looks."""
+    members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
+    return jnp.mean(world.diffusion(*members), axis=(0, 1))
+
+
+@eqx.filter_jit
 def observed_diffusion(
     env: Env, spec: Spec, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
 ) -> Array:

@@ -25,7 +25,14 @@ from ctmle.data.trajectory import Trajectory, simulate
 from ctmle.envs.base import Env
 from ctmle.envs.check import check_env
 from ctmle.envs.registry import make
-from ctmle.experiments.evaluate import Score, evaluate, imagined_score, observed_diffusion
+from ctmle.experiments.evaluate import (
+    Score,
+    evaluate,
+    imagined_score,
+    learned_diffusion,
+    observed_diffusion,
+    rewards_of,
+)
 from ctmle.interrupt import Interrupt, Interrupted
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 from ctmle.schedules.registry import make_schedule
@@ -276,11 +283,9 @@ class Run:
         if not world.noisy:
             return {"imagined_score": imagined}
         y, u = last.states, last.controls
-        members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
-        learned = jnp.mean(world.diffusion(*members), axis=(0, 1))
         return {
             "imagined_score": imagined,
-            "diffusion_learned": np.asarray(learned, float).tolist(),
+            "diffusion_learned": np.asarray(learned_diffusion(world, y, u), float).tolist(),
             "diffusion_true": np.asarray(observed_diffusion(self.env, self.spec, y, u), float).tolist(),
         }
 
@@ -294,7 +299,7 @@ class Run:
         looks = trajectory.looks
         padded = np.minimum(np.arange(1 << (looks - 1).bit_length()), looks - 1)
         states, controls = (np.asarray(column)[padded] for column in (trajectory.states, trajectory.controls))
-        rewards = np.asarray(self.spec.reward(jax.device_put(states), jax.device_put(controls)), float)[:looks]
+        rewards = np.asarray(rewards_of(self.spec, jax.device_put(states), jax.device_put(controls)), float)[:looks]
         check_rewards(self.env, np.asarray(trajectory.states, float), rewards, f"in {what}")
         return rewards
 

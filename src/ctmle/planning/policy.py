@@ -63,6 +63,7 @@ def silent_signal(spec: Spec, waves: int) -> Signal:
     return Signal(zeros, zeros)
 
 
+@eqx.filter_jit
 def random_signal(
     spec: Spec,
     key: PRNGKeyArray,

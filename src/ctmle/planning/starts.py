@@ -25,12 +25,7 @@ class Starts(eqx.Module):
     @staticmethod
     def from_data(spec: Spec, data: Dataset, *, reset_share: float, box_share: float) -> "Starts":
         """The box spans what was seen, coordinate by coordinate (angles on their circle)."""
-        x = spec.observation.decode(data.states)
-        is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
-        x = jnp.where(is_angle, wrap_angle(x), x)
-        real = data.real[..., None]
-        low = jnp.min(jnp.where(real, x, jnp.inf), axis=(0, 1))
-        high = jnp.max(jnp.where(real, x, -jnp.inf), axis=(0, 1))
+        low, high = _box(spec, data)
         return Starts(spec, data.states, data.lengths, data.count, low, high, reset_share, box_share)
 
     def sample(self, key: PRNGKeyArray, members: int, particles: int) -> Float[Array, "members particles observed"]:
@@ -45,3 +40,14 @@ class Starts(eqx.Module):
         kind = jax.random.uniform(kind_key, (*shape, 1))
         start = jnp.where(kind < self.reset_share + self.box_share, self.spec.observation.encode(box), seen)
         return jnp.where(kind < self.reset_share, reset, start)
+
+
+@eqx.filter_jit
+def _box(spec: Spec, data: Dataset) -> tuple[Float[Array, " state"], Float[Array, " state"]]:
+    x = spec.observation.decode(data.states)
+    is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
+    x = jnp.where(is_angle, wrap_angle(x), x)
+    real = data.real[..., None]
+    low = jnp.min(jnp.where(real, x, jnp.inf), axis=(0, 1))
+    high = jnp.max(jnp.where(real, x, -jnp.inf), axis=(0, 1))
+    return low, high

@@ -57,6 +57,7 @@ def check_gap(gap: float, horizon: float = float("inf")) -> None:
         raise ValueError(f"gap {gap} s is longer than the horizon {horizon} s: choose a shorter gap")
 
 
+@eqx.filter_jit
 def with_random_looks(grid: Float[Array, " grid"], random_looks: bool, key: PRNGKeyArray) -> Looks:
     """One extra look per gap at t_k + Unif(0, gap_k): the paper's Monte Carlo-type measurement (alg:alg3)."""
     if not random_looks:
