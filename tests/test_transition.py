@@ -173,6 +173,37 @@ def test_steep_feedback_keeps_the_covariance_finite():
     assert law.factor[0, 0, 0] > 0
 
 
+class Repelling(eqx.Module):
+    """y' = size tanh(y / narrow): flees from 0, at a bounded speed, as a belief may that is still far from the truth."""
+
+    size: jax.Array
+    narrow: float = eqx.field(static=True)
+
+    def drift(self, y, u):
+        return self.size * jnp.tanh(y / self.narrow)
+
+    def diffusion(self, y, u):
+        return jnp.full_like(y, 0.1)
+
+
+@pytest.mark.parametrize("rate", [1.0, 20.0, 100.0, 1e3, 1e5])
+@pytest.mark.parametrize(("segments", "steps"), [(1, 1), (1, 4), (8, 2)])
+def test_what_runs_away_has_a_finite_law_and_a_gradient_of_ordinary_size(rate, segments, steps):
+    """In single precision, which cannot hold the spread e^100 that the linearisation asks for at 100 / s."""
+    with jax.enable_x64(False):
+        value, gradient = _loss_of_running_away(rate, TransitionLaw(segments, steps, "rk3"))
+    assert np.isfinite(value)
+    assert np.all(np.abs(gradient) < 1e3)
+
+
+def _loss_of_running_away(rate, law):
+    def loss(size):
+        found = law(Repelling(size, 10.0 / rate), lambda t, y: y, jnp.zeros(1), jnp.zeros((1, 2)), jnp.ones(1))
+        return -found.log_prob(jnp.asarray([[0.7, -0.4]]) - found.mean)[0]
+
+    return jax.value_and_grad(loss)(jnp.asarray([10.0, 9.0]))
+
+
 def test_diffusion_never_falls_below_its_floor():
     dynamics: Dynamics = init_dynamics(
         Pendulum().spec, jax.random.key(0), hidden=(8,), diffusion="constant", floor=0.02

@@ -20,6 +20,13 @@ ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 DOUBLINGS = 6
 """Of a matrix exponential: time constants down to a twenty-fifth of a segment are followed."""
 
+GREATEST_STRETCH = 1e3
+"""Of any coordinate by another within a segment. A belief that is still far from the truth may stretch by e^100: such
+numbers are cut off while they are finite."""
+
+GREATEST_SPREAD = 1e6
+"""Of a coordinate over a gap, in units of the noise of one segment: what spreads further is scaled down to it."""
+
 CovarianceKind = Literal["moments", "euler"]
 
 
@@ -77,18 +84,23 @@ class TransitionLaw(eqx.Module):
         slopes = _at_points(drift(dynamics), between, _beside(0.5 * (path[:-1] + path[1:])))
         leaning = slopes - jax.lax.stop_gradient(slopes)  # nothing but a gradient
 
-        def segment(carry: tuple[Array, Array], parts: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
-            (lean, covariance), (jacobian, g, leaning) = carry, parts
-            half = _exponential(jacobian * (lasting / (2 * self.steps))[..., None, None])
-            for step in range(self.steps):
-                halfway = _matvec(half, lean) + (lasting / self.steps)[..., None] * leaning[..., step, :]
-                lean = _matvec(half, halfway)
+        def segment(carry: tuple[Array, Array], parts: tuple[Array, ...]) -> tuple[tuple[Array, Array], None]:
+            (lean, covariance), (jacobian, g, width, leaning) = carry, parts
             flow, noise = _linear_flow(jacobian, g**2, lasting)
-            return (lean, _matmul(_matmul(flow, covariance), jnp.swapaxes(flow, -1, -2)) + noise), None
+            half = _exponential(jacobian * (lasting / (2 * self.steps))[..., None, None])
+            fresh = jnp.zeros_like(lean)
+            for step in range(self.steps):
+                halfway = _matvec(half, fresh) + (lasting / self.steps)[..., None] * leaning[..., step, :]
+                fresh = _matvec(half, halfway)
+            lean = _matvec(flow, lean) + fresh
+            covariance = _matmul(_matmul(flow, covariance), jnp.swapaxes(flow, -1, -2)) + noise
+            spread = jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(covariance), axis1=-2, axis2=-1))
+            share = jnp.minimum(1.0, GREATEST_SPREAD / jnp.max(spread / width, axis=-1, keepdims=True))
+            return (share * lean, (share**2)[..., None] * covariance), None
 
         nothing = jnp.zeros_like(y), jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
         leaning = leaning.reshape(*y.shape[:-1], self.segments, self.steps, y.shape[-1])
-        parts = (jnp.moveaxis(jacobians, -3, 0), jnp.moveaxis(g, -2, 0), jnp.moveaxis(leaning, -3, 0))
+        parts = tuple(jnp.moveaxis(part, y.ndim - 1, 0) for part in (jacobians, g, width, leaning))
         (lean, covariance), _ = short_scan(segment, nothing, parts)
         return Gaussian(path[-1] + lean, cholesky(covariance))
 
@@ -156,7 +168,7 @@ def _linear_flow(jacobian: Array, variance: Points, h: Times) -> tuple[Array, Ar
         noise = noise + term
     for _ in range(DOUBLINGS):
         noise = noise + _matmul(_matmul(flow, noise), jnp.swapaxes(flow, -1, -2))
-        flow = _matmul(flow, flow)
+        flow = _squared(flow)
     return flow, noise
 
 
@@ -164,8 +176,12 @@ def _exponential(a: Array) -> Array:
     """exp(a): Taylor for a small part of it, then squarings."""
     flow = _taylor(_tamed(a / 2**DOUBLINGS))
     for _ in range(DOUBLINGS):
-        flow = _matmul(flow, flow)
+        flow = _squared(flow)
     return flow
+
+
+def _squared(flow: Array) -> Array:
+    return jnp.clip(_matmul(flow, flow), -GREATEST_STRETCH, GREATEST_STRETCH)
 
 
 def _taylor(a: Array) -> Array:
@@ -174,7 +190,7 @@ def _taylor(a: Array) -> Array:
 
 
 def _tamed(a: Array) -> Array:
-    """Feedback that is steeper than any that can be followed is taken for less steep: numbers stay finite."""
+    """Feedback that is steeper than any that can be followed is taken for less steep."""
     return a * jnp.minimum(1.0, 2.0 / (1e-6 + jnp.sqrt(jnp.sum(a**2, axis=(-2, -1), keepdims=True))))
 
 
