@@ -174,7 +174,7 @@ def test_steep_feedback_keeps_the_covariance_finite():
 
 
 class Repelling(eqx.Module):
-    """y' = size tanh(y / narrow): flees from 0, at a bounded speed, as a belief may that is still far from the truth."""
+    """y' = size tanh(y / narrow): flees from 0, at a bounded speed, as a belief far from the truth may."""
 
     size: jax.Array
     narrow: float = eqx.field(static=True)
