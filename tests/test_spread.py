@@ -11,7 +11,7 @@ import ctmle.dynamics.spread as spread_module
 from ctmle.agents import CTMLE, Phase
 from ctmle.data import simulate
 from ctmle.dynamics.model import init_ensemble
-from ctmle.dynamics.spread import mean_gradient, mesh_for
+from ctmle.dynamics.spread import LARGE, mean_gradient, mesh_for
 from ctmle.envs import Pendulum
 from ctmle.schedules import Equidistant
 
@@ -49,6 +49,23 @@ def test_the_mean_gradient_over_devices_is_that_over_members():
     np.testing.assert_allclose(spread_value, value, rtol=1e-6)
     np.testing.assert_allclose(spread_beside, beside, rtol=1e-6)
     np.testing.assert_allclose(spread_gradient, gradient, rtol=1e-5)
+
+
+@pytest.mark.parametrize("samples", [6, 7])
+@pytest.mark.parametrize("size", [3, LARGE + 1])
+def test_the_mean_gradient_over_samples_is_theirs_whether_they_can_be_split_or_not(samples, size):
+    key = jax.random.key(2)
+    points, weights = jax.random.normal(key, (samples, size)), {"w": jnp.ones(size), "b": jnp.asarray(0.1)}
+
+    def loss(weights, points):
+        return jnp.mean((points @ weights["w"] + weights["b"]) ** 2) / size, None
+
+    (value, _), gradient = mean_gradient(loss, weights, points)
+    with jax.set_mesh(mesh_for(ensemble_of(2))):
+        (spread_value, _), spread_gradient = eqx.filter_jit(mean_gradient)(loss, weights, points)
+    np.testing.assert_allclose(spread_value, value, rtol=1e-5)
+    for name in weights:
+        np.testing.assert_allclose(spread_gradient[name], gradient[name], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("phase", [Phase.DYNAMICS, Phase.POLICY])

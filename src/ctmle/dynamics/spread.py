@@ -6,12 +6,16 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
 from ctmle.dynamics.model import Dynamics
 
 MEMBERS = "members"
+
+LARGE = 10_000
+"""Numbers in an array that is exchanged by itself."""
 
 Parameters = TypeVar("Parameters")
 Parts = TypeVar("Parts")
@@ -52,12 +56,14 @@ def mesh_for(tree: Any) -> Mesh | None:
 def mean_gradient(
     loss: Callable[[Parameters, Parts], tuple[Float[Array, ""], Beside]], parameters: Parameters, parts: Parts
 ) -> tuple[tuple[Float[Array, ""], Beside], Any]:
-    """Value and gradient of a mean over members by `parameters`, which all members share.
+    """Value and gradient of a mean over members, or over samples, by `parameters`, which all of them share.
 
-    Arrays in `parts` have the member axis first, what is beside the loss has it second. Each device sums up its own
-    members; they meet once, at the end. (Left to the compiler they would meet at every step of a loop in the loss.)
+    Arrays in `parts` have their axis first, what is beside the loss has it second. Each device sums up its own; they
+    meet once, at the end. (Left to the compiler they would meet at every step of a loop in the loss.) Where they are
+    not so many that all devices have equally many, each does all.
     """
-    if jax.sharding.get_abstract_mesh().empty:
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or any(len(leaf) % mesh.size for leaf in jax.tree.leaves(eqx.filter(parts, eqx.is_array))):
         return eqx.filter_value_and_grad(loss, has_aux=True)(parameters, parts)
     arrays, static = eqx.partition((parameters, parts), eqx.is_array)
 
@@ -65,12 +71,21 @@ def mean_gradient(
         parameters = jax.lax.pcast(parameters, MEMBERS, to="varying")
         parameters, parts = eqx.combine((parameters, parts), static)
         (value, beside), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(parameters, parts)
-        value, gradient = jax.lax.pmean((value, eqx.filter(gradient, eqx.is_array)), MEMBERS)
+        value, gradient = _mean_over_devices((value, eqx.filter(gradient, eqx.is_array)))
         return (value, beside), gradient
 
     everywhere, first, second = PartitionSpec(), PartitionSpec(MEMBERS), PartitionSpec(None, MEMBERS)
     together = jax.shard_map(on_device, in_specs=(everywhere, first), out_specs=((everywhere, second), everywhere))
     return together(*arrays)
+
+
+def _mean_over_devices(tree: Any) -> Any:
+    """An exchange costs some 40 microseconds, however small, so small arrays go together; to lay large ones end to end
+    would cost more than that."""
+    small, large = eqx.partition(tree, lambda leaf: leaf.size < LARGE)
+    flat, unflatten = ravel_pytree(small)
+    flat, large = jax.lax.pmean((flat, large), MEMBERS)
+    return eqx.combine(unflatten(flat), large)
 
 
 def _is_ensemble(node: Any) -> bool:

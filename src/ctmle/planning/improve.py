@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
@@ -152,18 +152,18 @@ def _fit_critic(
     count = min(improve.critic_batch, points.shape[0])
     arrays, static = eqx.partition(critic, eqx.is_array)
 
-    def body(carry: tuple[Any, Any], chosen: Int[Array, " batch"]) -> tuple[tuple[Any, Any], Array]:
+    def loss(arrays: Any, batch: tuple[Array, Array]) -> tuple[Array, None]:
+        points, targets = batch
+        return jnp.mean((eqx.combine(arrays, static)(points) - targets) ** 2), None
+
+    def body(carry: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[tuple[Any, Any], Array]:
         arrays, optimiser = carry
-
-        def loss(arrays: Any) -> Array:
-            return jnp.mean((eqx.combine(arrays, static)(points[chosen]) - targets[chosen]) ** 2)
-
-        value, gradient = jax.value_and_grad(loss)(arrays)
+        (value, _), gradient = mean_gradient(loss, arrays, batch)
         updates, optimiser = improve.critic_descent(arrays, gradient, optimiser, turn)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
-    batches = jax.random.randint(turn.key, (improve.critic_steps, count), 0, points.shape[0])
-    (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), batches)
+    chosen = jax.random.randint(turn.key, (improve.critic_steps, count), 0, points.shape[0])
+    (arrays, optimiser), losses = jax.lax.scan(body, (arrays, optimiser), (points[chosen], targets[chosen]))
     return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
 
 
