@@ -1,6 +1,6 @@
 """Runs per hour of a sweep on two workers, against the same runs one after another in one process.
 
-    python benchmarks/throughput.py [--preset quick] [--environment pendulum] [--runs 8]
+    python benchmarks/throughput.py [--preset default] [--episodes 1] [--environment pendulum] [--runs 8]
 
 Three ways, each with a process of its own from the start: two workers of one thread; one of one thread; one of two
 threads. Programs are compiled once before, since every way reads them back from the same cache.
@@ -38,10 +38,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", default="pendulum")
     parser.add_argument("--agent", default="ct-mle")
-    parser.add_argument("--preset", default="quick")
+    parser.add_argument("--preset", default="default")
+    parser.add_argument("--episodes", type=int, default=1)
     parser.add_argument("--runs", type=int, default=8)
     arguments = parser.parse_args()
     config = preset(arguments.environment, arguments.preset, arguments.agent)
+    config = replace(config, episodes=arguments.episodes)
     for threads in (1, 2):
         seconds_of(Plan.of([config]), 1, threads)
     plan = Plan.of(replace(config, seed=seed) for seed in range(arguments.runs))
