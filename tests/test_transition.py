@@ -204,6 +204,35 @@ def _loss_of_running_away(rate, law):
     return jax.value_and_grad(loss)(jnp.asarray([10.0, 9.0]))
 
 
+class Rugged(eqx.Module):
+    """y' = A sin(B y): bounded, but with slopes of all signs and sizes, none of which a step of the path follows."""
+
+    a: jax.Array
+    b: jax.Array
+
+    def drift(self, y, u):
+        return jnp.sin(y @ self.b) @ self.a
+
+    def diffusion(self, y, u):
+        return 0.1 + jnp.sin(7 * y) ** 2
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("steepness", [1.0, 10.0, 100.0])
+def test_a_rugged_belief_has_finite_laws_and_gradients(size, steepness):
+    with jax.enable_x64(False):
+        keys = jax.random.split(jax.random.key(0), 4)
+        a, b = (10.0 * jax.random.normal(keys[0], (size, size)), steepness * jax.random.normal(keys[1], (size, size)))
+        y, seen = (3.0 * jax.random.normal(key, (2000, size)) for key in keys[2:])
+
+        def losses(a):
+            law = TransitionLaw(8, 2, "rk3")(Rugged(a, b), no_control, jnp.zeros(2000), y, jnp.ones(2000))
+            return -law.log_prob(seen - law.mean)
+
+        assert np.all(np.isfinite(losses(a)))
+        assert np.all(np.isfinite(jax.grad(lambda a: jnp.mean(losses(a)))(a)))
+
+
 def test_diffusion_never_falls_below_its_floor():
     dynamics: Dynamics = init_dynamics(
         Pendulum().spec, jax.random.key(0), hidden=(8,), diffusion="constant", floor=0.02

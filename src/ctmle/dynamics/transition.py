@@ -22,7 +22,7 @@ DOUBLINGS = 6
 
 GREATEST_STRETCH = 1e3
 """Of any coordinate by another within a segment. A belief that is still far from the truth may stretch by e^100: such
-numbers are cut off while they are finite."""
+flows are scaled down to it while they are finite."""
 
 GREATEST_SPREAD = 1e6
 """Of a coordinate over a gap, in units of the noise of one segment: what spreads further is scaled down to it."""
@@ -85,7 +85,7 @@ class TransitionLaw(eqx.Module):
         leaning = slopes - jax.lax.stop_gradient(slopes)  # nothing but a gradient
 
         def segment(carry: tuple[Array, Array], parts: tuple[Array, ...]) -> tuple[tuple[Array, Array], None]:
-            (lean, covariance), (jacobian, g, width, leaning) = carry, parts
+            (lean, factor), (jacobian, g, width, leaning) = carry, parts
             flow, noise = _linear_flow(jacobian, g**2, lasting)
             half = _exponential(jacobian * (lasting / (2 * self.steps))[..., None, None])
             fresh = jnp.zeros_like(lean)
@@ -93,16 +93,17 @@ class TransitionLaw(eqx.Module):
                 halfway = _matvec(half, fresh) + (lasting / self.steps)[..., None] * leaning[..., step, :]
                 fresh = _matvec(half, halfway)
             lean = _matvec(flow, lean) + fresh
-            covariance = _matmul(_matmul(flow, covariance), jnp.swapaxes(flow, -1, -2)) + noise
-            spread = jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(covariance), axis1=-2, axis2=-1))
+            carried = _matmul(flow, factor)
+            factor = cholesky(_matmul(carried, jnp.swapaxes(carried, -1, -2)) + noise)
+            spread = jnp.sqrt(jnp.sum(jax.lax.stop_gradient(factor) ** 2, axis=-1))
             share = jnp.minimum(1.0, GREATEST_SPREAD / jnp.max(spread / width, axis=-1, keepdims=True))
-            return (share * lean, (share**2)[..., None] * covariance), None
+            return (share * lean, share[..., None] * factor), None
 
         nothing = jnp.zeros_like(y), jnp.zeros((*y.shape, y.shape[-1]), y.dtype)
         leaning = leaning.reshape(*y.shape[:-1], self.segments, self.steps, y.shape[-1])
         parts = tuple(jnp.moveaxis(part, y.ndim - 1, 0) for part in (jacobians, g, width, leaning))
-        (lean, covariance), _ = short_scan(segment, nothing, parts)
-        return Gaussian(path[-1] + lean, cholesky(covariance))
+        (lean, factor), _ = short_scan(segment, nothing, parts)
+        return Gaussian(path[-1] + lean, factor)
 
 
 def closed_loop(spec: Spec, policies: Any) -> ControlLaw:
@@ -181,7 +182,8 @@ def _exponential(a: Array) -> Array:
 
 
 def _squared(flow: Array) -> Array:
-    return jnp.clip(_matmul(flow, flow), -GREATEST_STRETCH, GREATEST_STRETCH)
+    flow = _matmul(flow, flow)
+    return flow * jnp.minimum(1.0, GREATEST_STRETCH / jnp.max(jnp.abs(flow), axis=(-2, -1), keepdims=True))
 
 
 def _taylor(a: Array) -> Array:
