@@ -23,17 +23,18 @@ class Descent(eqx.Module):
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        """With a rate of 1."""
-        adam = optax.adamw(1.0, weight_decay=self.weight_decay) if self.weight_decay else optax.adam(1.0)
-        return optax.chain(optax.clip_by_global_norm(self.clip), adam)
+        """Of clipped gradients, with a rate of 1."""
+        return optax.adamw(1.0, weight_decay=self.weight_decay) if self.weight_decay else optax.adam(1.0)
 
     def init(self, model: Any) -> Any:
         """The optimiser's state."""
         return self.optimiser.init(eqx.filter(model, eqx.is_array))
 
-    def __call__(self, model: Any, gradient: Any, state: Any, turn: Turn) -> tuple[Any, Any]:
-        """What to add to the model, and the optimiser's new state."""
-        updates, state = self.optimiser.update(gradient, state, eqx.filter(model, eqx.is_array))
+    def __call__(self, model: Any, gradient: Any, norm: Float[Array, ""], state: Any, turn: Turn) -> tuple[Any, Any]:
+        """What to add to the model, whose gradient has this norm, and the optimiser's new state."""
+        shorter = jnp.minimum(1.0, self.clip / norm)
+        clipped = jax.tree.map(lambda leaf: shorter * leaf, gradient)
+        updates, state = self.optimiser.update(clipped, state, eqx.filter(model, eqx.is_array))
         rate = turn.pace * self.rate * cosine_decay(turn.step / self.updates, self.final_rate)
         return jax.tree.map(lambda leaf: rate * leaf, updates), state
 

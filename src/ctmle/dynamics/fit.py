@@ -7,7 +7,6 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
@@ -15,7 +14,7 @@ from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
-from ctmle.dynamics.spread import compiled_over_devices
+from ctmle.dynamics.spread import compiled_over_devices, means_over_members, squares
 from ctmle.dynamics.transition import TransitionLaw, closed_loop
 from ctmle.envs.base import Spec
 
@@ -93,17 +92,17 @@ def fit_update(
     known = belief.planning_scale > 0
     weight = jnp.where(known, optimism * belief.fit_scale / jnp.where(known, belief.planning_scale, 1.0), 0.0)
 
-    def loss(ensemble: Dynamics) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+    def loss(ensemble: Dynamics) -> tuple[Array, tuple[Array, ...]]:
         objective, log_prob = sample_losses(fit, spec, ensemble, batch, objective_key)
         planning = bonus * log_prob
-        per_member = jnp.mean(objective - weight * planning, axis=(1, 2))
-        sizes = jnp.mean(objective), jnp.mean(planning), jnp.mean(jnp.abs(planning))
-        return jnp.sum(per_member), (*sizes, ~jnp.all(jnp.isfinite(objective), axis=0))
+        sizes = [jnp.mean(values, axis=(1, 2)) for values in (objective, planning, jnp.abs(planning))]
+        bad = jnp.sum(1.0 - jnp.isfinite(objective), axis=0)  # a sum, which devices exchange together with the means
+        return jnp.sum(sizes[0] - weight * sizes[1]), (*sizes, bad)
 
-    (_, (fitting, planning, planning_size, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(
-        belief.ensemble
-    )
-    updates, optimiser = fit.descent(belief.ensemble, gradient, belief.optimiser, turn)
+    (_, (*sizes, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(belief.ensemble)
+    fitting, planning, planning_size, square = means_over_members(*sizes, squares(gradient))
+    norm = jnp.sqrt(square * len(sizes[0]))
+    updates, optimiser = fit.descent(belief.ensemble, gradient, norm, belief.optimiser, turn)
     updates = dataclasses.replace(without_scales(updates), log_scale=fit.diffusion_rate * updates.log_scale)
 
     def running(old: Array, new: Array) -> Array:
@@ -115,8 +114,8 @@ def fit_update(
         fit_scale=running(belief.fit_scale, jnp.abs(fitting)),
         planning_scale=running(belief.planning_scale, planning_size),
     )
-    measured = (fitting, -planning, optax.tree.norm(gradient), weight)
-    return belief, dict(zip(METRICS, measured, strict=True)), where_first(bad, batch.y)
+    measured = (fitting, -planning, norm, weight)
+    return belief, dict(zip(METRICS, measured, strict=True)), where_first(bad > 0, batch.y)
 
 
 @compiled_over_devices

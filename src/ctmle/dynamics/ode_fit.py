@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
 from ctmle.data.dataset import Dataset
@@ -14,7 +13,7 @@ from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.prediction import Prediction
-from ctmle.dynamics.spread import compiled_over_devices
+from ctmle.dynamics.spread import compiled_over_devices, means_over_members, squares
 from ctmle.envs.base import Spec
 
 METRICS: tuple[str, ...] = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")
@@ -74,14 +73,17 @@ def ode_update(
         return jnp.sum(jnp.mean(losses, axis=(1, 2))), (losses, residuals)
 
     (_, (losses, residuals)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
-    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, belief.optimiser, turn)
+    # In the units in which the first data's slopes have size 1.
+    scaled = jnp.square(residuals / belief.ensemble.drift_scale[:, None, None])
+    sizes = [jnp.mean(values, axis=(1, 2)) for values in (losses, jnp.mean(scaled, axis=-1))]
+    fitting, missed, square = means_over_members(*sizes, squares(gradient))
+    norm = jnp.sqrt(square * len(sizes[0]))
+    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, norm, belief.optimiser, turn)
     ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
     log_noise = belief.log_noise + fit.noise_rate * noise_updates
-    # In the units in which the first data's slopes have size 1.
-    size = jnp.sqrt(jnp.mean((residuals / belief.ensemble.drift_scale[:, None, None]) ** 2))
     noise = jnp.mean(fit.noise_floor + jnp.exp(log_noise))
-    measured = (jnp.mean(losses), optax.tree.norm(gradient), size, noise)
-    bad = ~jnp.all(jnp.isfinite(losses), axis=0)
+    measured = (fitting, norm, jnp.sqrt(missed), noise)
+    bad = jnp.sum(1.0 - jnp.isfinite(losses), axis=0) > 0
     return (
         OdeBelief(ensemble, log_noise, optimiser),
         dict(zip(METRICS, measured, strict=True)),

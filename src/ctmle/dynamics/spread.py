@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
@@ -77,6 +78,17 @@ def mean_gradient(
     everywhere, first, second = PartitionSpec(), PartitionSpec(MEMBERS), PartitionSpec(None, MEMBERS)
     together = jax.shard_map(on_device, in_specs=(everywhere, first), out_specs=((everywhere, second), everywhere))
     return together(*arrays)
+
+
+def squares(gradient: Any) -> Float[Array, " members"]:
+    """Of all numbers of each member, summed up."""
+    leaves = jax.tree.leaves(eqx.filter(gradient, eqx.is_array))
+    return functools.reduce(jnp.add, [jnp.sum(jnp.square(leaf.reshape(len(leaf), -1)), axis=1) for leaf in leaves])
+
+
+def means_over_members(*values: Float[Array, " members"]) -> tuple[Float[Array, ""], ...]:
+    """Of several numbers of each member, together: devices exchange arrays one by one, however small they are."""
+    return tuple(jnp.mean(jnp.stack(values), axis=1))
 
 
 def _mean_over_devices(tree: Any) -> Any:

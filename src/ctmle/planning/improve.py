@@ -121,7 +121,8 @@ def improve_update(
         return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 
     (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world, start, noise))
-    updates, actor_optimiser = improve.actor_descent(state.feedback, gradient, state.actor_optimiser, turn)
+    norm = optax.tree.norm(gradient)
+    updates, actor_optimiser = improve.actor_descent(state.feedback, gradient, norm, state.actor_optimiser, turn)
     feedback = eqx.apply_updates(state.feedback, updates)
 
     points = path.states.reshape(-1, path.states.shape[-1])
@@ -137,7 +138,7 @@ def improve_update(
         jnp.max(jnp.abs(path.states)),
         jnp.mean(path.rewards),
         loss,
-        optax.tree.norm(gradient),
+        norm,
         critic_loss,
     )
     bad = ~jnp.isfinite(path.rewards)
@@ -159,7 +160,8 @@ def _fit_critic(
     def body(carry: tuple[Any, Any], batch: tuple[Array, Array]) -> tuple[tuple[Any, Any], Array]:
         arrays, optimiser = carry
         (value, _), gradient = mean_gradient(loss, arrays, batch)
-        updates, optimiser = improve.critic_descent(arrays, gradient, optimiser, turn)
+        norm = optax.tree.norm(gradient)
+        updates, optimiser = improve.critic_descent(arrays, gradient, norm, optimiser, turn)
         return (eqx.apply_updates(arrays, updates), optimiser), value
 
     chosen = jax.random.randint(turn.key, (improve.critic_steps, count), 0, points.shape[0])
