@@ -19,7 +19,8 @@ def network(sizes: Sequence[int]) -> int:
 
 def dynamics_update(config: TrainConfig, learner: CTMLEConfig, spec: Spec) -> int:
     """Of each gap: the drift along its path, and with gradients by weights and by inputs, at the price of one more
-    evaluation each, at a point of each step; slopes. With the covariance of `euler`, gradients go along the path.
+    evaluation each, at a point of each step; slopes, with gradients if there are several segments. With the covariance
+    of `euler`, gradients go along the path.
 
     All under the recorded policy, unless control is held.
     """
@@ -33,7 +34,8 @@ def dynamics_update(config: TrainConfig, learner: CTMLEConfig, spec: Spec) -> in
         each = steps * EVALUATIONS[learner.solver] * (3 * drift + 2 * policy)
     else:
         path = steps * EVALUATIONS[learner.solver] * (drift + policy)
-        each = path + steps * (3 * drift + policy) + segments * 2 * observed * (drift + policy)
+        slope = (1 if segments == 1 else 3) * drift + policy
+        each = path + steps * (3 * drift + policy) + segments * 2 * observed * slope
     return learner.ensemble * samples * each
 
 

@@ -117,6 +117,24 @@ def test_gradients_of_gaps_in_many_segments_are_those_of_one():
     np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-6)
 
 
+def test_the_gradient_of_a_gap_in_segments_is_that_of_its_likelihood():
+    """How the spread changes with the drift is part of it: by the exact law of a linear system (Van Loan, 1978)."""
+    y, seen, gap = jnp.asarray([[1.0, -0.5]]), jnp.asarray([[0.9, -2.0]]), 0.5
+
+    def by_law(matrix):
+        law = TransitionLaw(4, 2)(LinearDynamics(matrix, jnp.asarray(G)), no_control, jnp.zeros(1), y, jnp.full(1, gap))
+        return -law.log_prob(seen - law.mean)[0]
+
+    def exact(matrix):
+        zero = jnp.zeros_like(matrix)
+        both = jax.scipy.linalg.expm(gap * jnp.block([[-matrix, jnp.diag(jnp.asarray(G) ** 2)], [zero, matrix.T]]))
+        flow = both[2:, 2:].T
+        return -jax.scipy.stats.multivariate_normal.logpdf(seen[0], flow @ y[0], flow @ both[:2, 2:])
+
+    truth = jax.grad(exact)(jnp.asarray(MATRIX))
+    np.testing.assert_allclose(jax.grad(by_law)(jnp.asarray(MATRIX)), truth, rtol=0.02, atol=0.02 * np.abs(truth).max())
+
+
 def test_a_gap_of_zero_is_finite_and_stays_put():
     law, y = law_of(1, 0.0)
     np.testing.assert_allclose(law.mean, y)

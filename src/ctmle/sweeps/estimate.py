@@ -51,7 +51,8 @@ def _episode(learner: Any, config: TrainConfig) -> float:
 @_episode.register
 def _(learner: CTMLEConfig, config: TrainConfig) -> float:
     looks = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
-    slopes = 6 * math.ceil(config.gap / LONGEST_SEGMENT) if learner.covariance == "moments" else 0
+    segments = math.ceil(config.gap / LONGEST_SEGMENT)
+    slopes = segments * (6 if segments == 1 else 14) if learner.covariance == "moments" else 0
     return _fit(learner, looks, config, slopes) + _plan(learner)
 
 
