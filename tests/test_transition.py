@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.scipy.linalg import expm as flow_of
+from jax.scipy.stats import multivariate_normal
 from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
@@ -92,7 +94,7 @@ def test_the_gradient_of_the_mean_is_that_of_the_exact_one_to_second_order_in_th
     y, weights, gap = jnp.asarray([[1.0, -0.5]]), jnp.asarray([0.7, -1.3]), 0.5
 
     def exact(matrix):
-        return jnp.sum(weights * (jax.scipy.linalg.expm(matrix * gap) @ y[0]))
+        return jnp.sum(weights * (flow_of(matrix * gap) @ y[0]))
 
     def by_law(matrix, steps):
         law = TransitionLaw(1, steps)
@@ -127,9 +129,9 @@ def test_the_gradient_of_a_gap_in_segments_is_that_of_its_likelihood():
 
     def exact(matrix):
         zero = jnp.zeros_like(matrix)
-        both = jax.scipy.linalg.expm(gap * jnp.block([[-matrix, jnp.diag(jnp.asarray(G) ** 2)], [zero, matrix.T]]))
+        both = flow_of(gap * jnp.block([[-matrix, jnp.diag(jnp.asarray(G) ** 2)], [zero, matrix.T]]))
         flow = both[2:, 2:].T
-        return -jax.scipy.stats.multivariate_normal.logpdf(seen[0], flow @ y[0], flow @ both[:2, 2:])
+        return -multivariate_normal.logpdf(seen[0], flow @ y[0], flow @ both[:2, 2:])
 
     truth = jax.grad(exact)(jnp.asarray(MATRIX))
     np.testing.assert_allclose(jax.grad(by_law)(jnp.asarray(MATRIX)), truth, rtol=0.02, atol=0.02 * np.abs(truth).max())
