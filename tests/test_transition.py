@@ -131,7 +131,7 @@ def test_the_gradient_of_a_gap_in_segments_is_that_of_its_likelihood():
         zero = jnp.zeros_like(matrix)
         both = flow_of(gap * jnp.block([[-matrix, jnp.diag(jnp.asarray(G) ** 2)], [zero, matrix.T]]))
         flow = both[2:, 2:].T
-        return -multivariate_normal.logpdf(seen[0], flow @ y[0], flow @ both[:2, 2:])
+        return -jnp.asarray(multivariate_normal.logpdf(seen[0], flow @ y[0], flow @ both[:2, 2:]))
 
     truth = jax.grad(exact)(jnp.asarray(MATRIX))
     np.testing.assert_allclose(jax.grad(by_law)(jnp.asarray(MATRIX)), truth, rtol=0.02, atol=0.02 * np.abs(truth).max())
