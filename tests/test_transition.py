@@ -206,8 +206,8 @@ class Repelling(eqx.Module):
         return jnp.full_like(y, 0.1)
 
 
-@pytest.mark.parametrize("rate", [1.0, 20.0, 100.0, 1e3, 1e5])
-@pytest.mark.parametrize(("segments", "steps"), [(1, 1), (1, 4), (8, 2)])
+@pytest.mark.parametrize("rate", [20.0, 100.0, 1e5])
+@pytest.mark.parametrize(("segments", "steps"), [(1, 4), (8, 2)])
 def test_what_runs_away_has_a_finite_law_and_a_gradient_of_ordinary_size(rate, segments, steps):
     """In single precision, which cannot hold the spread e^100 that the linearisation asks for at 100 / s."""
     with jax.enable_x64(False):
@@ -237,20 +237,20 @@ class Rugged(eqx.Module):
         return 0.1 + jnp.sin(7 * y) ** 2
 
 
-@pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("steepness", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize(("size", "steepness"), [(2, 10.0), (2, 100.0), (4, 100.0)])
 def test_a_rugged_belief_has_finite_laws_and_gradients(size, steepness):
     with jax.enable_x64(False):
         keys = jax.random.split(jax.random.key(0), 4)
         a, b = (10.0 * jax.random.normal(keys[0], (size, size)), steepness * jax.random.normal(keys[1], (size, size)))
         y, seen = (3.0 * jax.random.normal(key, (2000, size)) for key in keys[2:])
 
-        def losses(a):
+        def loss(a):
             law = TransitionLaw(8, 2, "rk3")(Rugged(a, b), no_control, jnp.zeros(2000), y, jnp.ones(2000))
-            return -law.log_prob(seen - law.mean)
+            return -jnp.mean(law.log_prob(seen - law.mean))
 
-        assert np.all(np.isfinite(losses(a)))
-        assert np.all(np.isfinite(jax.grad(lambda a: jnp.mean(losses(a)))(a)))
+        value, gradient = jax.jit(jax.value_and_grad(loss))(a)
+        assert np.isfinite(value)
+        assert np.all(np.isfinite(gradient))
 
 
 def test_diffusion_never_falls_below_its_floor():
