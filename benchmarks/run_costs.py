@@ -4,7 +4,7 @@
 
 Default runs on one thread each, two side by side, each in a process of its own, as a sweep's first run in a worker is.
 Every run is done twice, and the second is measured: it reads its programs back from the cache. `start` is all that is
-not of an episode: importing JAX, tracing, reading programs, initial data.
+not of an episode: importing JAX, initial data, files. Tracing and reading programs back are part of the first episode.
 """
 
 import argparse
@@ -66,7 +66,6 @@ def main() -> None:
     asked = [(agent, environment) for agent in arguments.agents for environment in arguments.environments]
     configs = [replace(preset(system, "default", agent), episodes=arguments.episodes) for agent, system in asked]
     print("| agent | system | start, s | an episode, s | memory, GB | on disk, MB |\n|---|---|---|---|---|---|")
-
     with ThreadPoolExecutor(arguments.workers) as side_by_side:
         for (agent, environment), cost in zip(asked, side_by_side.map(measured, configs), strict=True):
             print(

@@ -14,7 +14,7 @@ from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.objectives import Objective
-from ctmle.dynamics.spread import compiled_over_devices, means_over_members, squares
+from ctmle.dynamics.spread import compiled_over_devices, norm_and_means
 from ctmle.dynamics.transition import TransitionLaw, closed_loop
 from ctmle.envs.base import Spec
 
@@ -100,8 +100,7 @@ def fit_update(
         return jnp.sum(sizes[0] - weight * sizes[1]), (*sizes, bad)
 
     (_, (*sizes, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(belief.ensemble)
-    fitting, planning, planning_size, square = means_over_members(*sizes, squares(gradient))
-    norm = jnp.sqrt(square * len(sizes[0]))
+    norm, fitting, planning, planning_size = norm_and_means(gradient, *sizes)
     updates, optimiser = fit.descent(belief.ensemble, gradient, norm, belief.optimiser, turn)
     updates = dataclasses.replace(without_scales(updates), log_scale=fit.diffusion_rate * updates.log_scale)
 

@@ -13,7 +13,7 @@ from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
 from ctmle.dynamics.model import Dynamics, without_scales
 from ctmle.dynamics.prediction import Prediction
-from ctmle.dynamics.spread import compiled_over_devices, means_over_members, squares
+from ctmle.dynamics.spread import compiled_over_devices, norm_and_means
 from ctmle.envs.base import Spec
 
 METRICS: tuple[str, ...] = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")
@@ -76,8 +76,7 @@ def ode_update(
     # In the units in which the first data's slopes have size 1.
     scaled = jnp.square(residuals / belief.ensemble.drift_scale[:, None, None])
     sizes = [jnp.mean(values, axis=(1, 2)) for values in (losses, jnp.mean(scaled, axis=-1))]
-    fitting, missed, square = means_over_members(*sizes, squares(gradient))
-    norm = jnp.sqrt(square * len(sizes[0]))
+    norm, fitting, missed = norm_and_means(gradient, *sizes)
     (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, norm, belief.optimiser, turn)
     ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
     log_noise = belief.log_noise + fit.noise_rate * noise_updates

@@ -80,15 +80,15 @@ def mean_gradient(
     return together(*arrays)
 
 
-def squares(gradient: Any) -> Float[Array, " members"]:
-    """Of all numbers of each member, summed up."""
+def norm_and_means(gradient: Any, *values: Float[Array, " members"]) -> tuple[Float[Array, ""], ...]:
+    """The norm of the members' gradient, and means over members of what each has of `values`.
+
+    Together, because devices exchange arrays one by one, however small they are.
+    """
     leaves = jax.tree.leaves(eqx.filter(gradient, eqx.is_array))
-    return functools.reduce(jnp.add, [jnp.sum(jnp.square(leaf.reshape(len(leaf), -1)), axis=1) for leaf in leaves])
-
-
-def means_over_members(*values: Float[Array, " members"]) -> tuple[Float[Array, ""], ...]:
-    """Of several numbers of each member, together: devices exchange arrays one by one, however small they are."""
-    return tuple(jnp.mean(jnp.stack(values), axis=1))
+    squares = functools.reduce(jnp.add, [jnp.sum(jnp.square(leaf.reshape(len(leaf), -1)), axis=1) for leaf in leaves])
+    square, *means = jnp.mean(jnp.stack([squares, *values]), axis=1)
+    return jnp.sqrt(square * len(squares)), *means
 
 
 def _mean_over_devices(tree: Any) -> Any:

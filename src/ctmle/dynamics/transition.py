@@ -62,7 +62,7 @@ class TransitionLaw(eqx.Module):
         So the path may have as many steps as a steep feedback asks for; a gradient through them would cost three
         times as much. At the truth the expected gradient is zero however precise the linearisation is, because the
         mean is exact. How the covariance changes with the slopes of the drift is followed where a gap has several
-        segments, at half the price of an update; in a single one there is little of it.
+        segments, at a third more operations; in a single one there is little of it.
         """
 
         def drift(dynamics: SDE) -> Callable[[Times, Points], Points]:

@@ -35,7 +35,10 @@ def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
     if arrays.keys() != wanted.keys():
         odd = sorted(arrays.keys() ^ wanted.keys())[0]
         where = "lacks" if odd in wanted else "has an unexpected"
-        raise ValueError(f"{path} does not fit this run: it {where} '{odd}'")
+        raise ValueError(
+            f"{path} does not fit this run: it {where} '{odd}'. If another version of ctmle wrote it, go on with that"
+            " version, or start the run anew in another folder"
+        )
     for name, leaf in wanted.items():
         found = arrays[name]
         if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
