@@ -17,7 +17,7 @@ from ctmle.envs import Pendulum
 from ctmle.schedules import Equidistant, Grid, Schedule
 
 ENV = Pendulum(horizon=4.0)
-SCHEDULE = Equidistant(0.25)
+SCHEDULE = Equidistant(0.125)
 
 
 def drive(agent, state, trajectories: int, schedule: Schedule = SCHEDULE):
@@ -42,7 +42,7 @@ def test_explores_first_then_learns_and_counts_looks():
     assert agent.episode(state) == 0
     state, policy, times = agent.propose(state, SCHEDULE)
     assert float(policy.gain) == 0.0
-    assert times.count == 33
+    assert times.count == 65
     state = drive(agent, state, 2)
     assert agent.episode(state) == 1
     assert int(state.phase) == Phase.DYNAMICS
@@ -51,7 +51,7 @@ def test_explores_first_then_learns_and_counts_looks():
     assert float(policy.gain) == 1.0
     assert not same(before.drift_net, state.belief.ensemble.drift_net)
     assert same(before.drift_scale, state.belief.ensemble.drift_scale)
-    assert int(state.data.looks) == 2 * 33
+    assert int(state.data.looks) == 2 * 65
     assert all(np.isfinite(float(value)) for value in state.metrics.values())
 
 

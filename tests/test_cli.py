@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TINY = shlex.split(
-    "--horizon 4 --gap 0.25 --step 0.05 --episodes 2 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
+    "--horizon 4 --gap 0.125 --step 0.05 --episodes 2 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
     " --policy-hidden 16 16 --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 6 --policy-updates 6"
     " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 4 --test-trajectories 3"
 )

@@ -47,7 +47,7 @@ def test_metrics_have_what_a_reader_needs(tmp_path):
         assert {key for key in record if "seconds" in key} == {"dynamics_seconds", "policy_seconds", "test_seconds"}
         assert len(record["diffusion_learned"]) == len(record["diffusion_true"]) == 2
         np.testing.assert_allclose(record["diffusion_true"], 0.2, rtol=1e-5)
-    assert [r["looks"] for r in records] == [3 * 33, 4 * 33]
+    assert [r["looks"] for r in records] == [3 * 65, 4 * 65]
 
 
 def test_resuming_from_any_moment_continues_identically(tmp_path):
