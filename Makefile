@@ -35,7 +35,7 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-slow: setup ## The slower checks: every environment learns to success
+slow: setup ## The slower checks: every environment learns to success, a Ray cluster asks for a token
 	$(BIN)/python -m pytest -m slow
 
 faults: setup ## Kill runs of every agent a hundred times, damage a thousand files, make every mistake; print the tallies

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -102,7 +103,7 @@ def start_driver(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def wait_until(condition: Callable[[], object], driver: subprocess.Popen[str] | None = None) -> None:
+def wait_until(condition: Callable[[], object], driver: subprocess.Popen[Any] | None = None) -> None:
     until = time.monotonic() + 300
     while not condition():
         assert driver is None or driver.poll() is None, "the driver ended too early"
@@ -161,6 +162,34 @@ def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_driver_and_of_a
     assert "its worker was lost" in striker.failures[0]
     found = outcomes(out)
     assert {name: found[name] for name in outcomes(calm)} == outcomes(calm)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_that_asks_for_a_token(calm, tmp_path):
+    """As `ray start` makes it on the command line. Without the token Ray tries for twenty seconds."""
+    file, out, port = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep", "26391"
+    token = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
+    start = ["start", "--head", "--block", "--port", port, "--num-cpus", "2", "--include-dashboard", "false"]
+    head = subprocess.Popen([str(Path(sys.executable).with_name("ray")), *start], env=token, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: is_open(int(port)), head)
+        sweep = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out)]
+        sweep += ["--engine", "ray", "--address", f"127.0.0.1:{port}"]
+        stranger = subprocess.run(
+            sweep, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, timeout=120
+        )
+        assert stranger.returncode == 2
+        assert "set RAY_AUTH_MODE=token" in stranger.stderr.splitlines()[-1]
+        assert subprocess.run(sweep, env=token, stdout=subprocess.DEVNULL, timeout=300).returncode == 0
+    finally:
+        head.terminate()
+        head.wait(timeout=60)
+    assert outcomes(out) == outcomes(calm)
 
 
 def traces(folder: RunFolder) -> dict[str, tuple[int, int]]:

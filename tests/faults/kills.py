@@ -22,7 +22,7 @@ NEVER = "0"
 SHARED = "--horizon 4 --step 0.05 --episodes 2 --initial-trajectories 2 --test-trajectories 3 --checkpoint-every 1"
 TINY = {
     "ct-mle": shlex.split(
-        f"{SHARED} --gap 0.25 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16 --dynamics-batch 3"
+        f"{SHARED} --gap 0.125 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16 --dynamics-batch 3"
         " --dynamics-length 3 --dynamics-updates 8 --policy-updates 8 --particles 8 --critic-steps 2 --critic-batch 16"
         " --chunk 2"
     ),

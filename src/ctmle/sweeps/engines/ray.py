@@ -20,6 +20,12 @@ PATIENCE = 5.0
 STILLBORN = 10
 """Workers that may be lost before they can be given anything: nodes do get lost, but not that often."""
 
+NO_ENTRY = (
+    "`ray status --address HOST:PORT` says more. Where a cluster asks for a token, set RAY_AUTH_MODE=token and put the"
+    " token of its head node into ~/.ray/auth_token or RAY_AUTH_TOKEN"
+)
+"""Ray hands no token to an address that is named, unless it is told to."""
+
 
 class RayWorker:
     """A worker as an actor. It listens while it works, which takes a second thread."""
@@ -58,16 +64,18 @@ class RayEngine:
         self.started = False
 
     def start(self, folder: Path, runs: int) -> None:
-        own = self.address is None
         self.started = True
-        self.ray.init(
-            address="local" if own else self.address,
-            runtime_env={"env_vars": dict(_environment(self.threads))},
-            log_to_driver=False,
-            logging_level="ERROR",
-            **({"num_cpus": self.workers * self.threads, "include_dashboard": False,
-                "object_store_memory": OBJECT_STORE} if own else {}),
-        )  # fmt: skip
+        own = {"num_cpus": self.workers * self.threads, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        try:
+            self.ray.init(
+                address=self.address or "local",
+                runtime_env={"env_vars": dict(_environment(self.threads))},
+                log_to_driver=False,
+                logging_level="ERROR",
+                **({} if self.address else own),
+            )
+        except (ConnectionError, self.ray.exceptions.RayError) as error:
+            raise ValueError(f"--address {self.address}: {_first_line(error).rstrip('.')}; {NO_ENTRY}") from error
         self.workers = min(runs, self.workers or self._room())
         for worker in range(self.workers):
             self._hire(worker)
