@@ -61,7 +61,7 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_diffusion(tmp_path
     for record, phases in zip(records, (("matching", "dynamics", "policy"), ("dynamics", "policy")), strict=True):
         seconds = {f"{phase}_seconds" for phase in (*phases, "test")}
         assert record.keys() == shared | own | seconds
-    assert [record["looks"] for record in records] == [4 * 17, 6 * 17]
+    assert [record["looks"] for record in records] == [4 * 33, 6 * 33]
     panel = compare([read_result(str(folder.path)) for folder in folders])[0]
     assert panel.curves[0].agent == "enode"
     assert panel.curves[0].seeds == (0, 1)
