@@ -75,6 +75,8 @@ class RayEngine:
                 **({} if self.address else own),
             )
         except (ConnectionError, self.ray.exceptions.RayError) as error:
+            if self.address is None:
+                raise
             raise ValueError(f"--address {self.address}: {_first_line(error).rstrip('.')}; {NO_ENTRY}") from error
         self.workers = min(runs, self.workers or self._room())
         for worker in range(self.workers):
