@@ -98,9 +98,9 @@ def file_of(path: Path, seeds: tuple[int, ...]) -> Path:
     return path
 
 
-def start_driver(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+def start_driver(file: Path, out: Path, *options: str, **process: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **process)
 
 
 def wait_until(condition: Callable[[], object], driver: subprocess.Popen[Any] | None = None) -> None:
@@ -164,6 +164,12 @@ def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_driver_and_of_a
     assert {name: found[name] for name in outcomes(calm)} == outcomes(calm)
 
 
+def free_port() -> int:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return holder.getsockname()[1]
+
+
 def is_open(port: int) -> bool:
     with socket.socket() as caller:
         return caller.connect_ex(("127.0.0.1", port)) == 0
@@ -172,20 +178,21 @@ def is_open(port: int) -> bool:
 @pytest.mark.slow
 def test_a_ray_cluster_that_asks_for_a_token(calm, tmp_path):
     """As `ray start` makes it on the command line. Without the token Ray tries for twenty seconds."""
-    file, out, port = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep", "26391"
+    file, out, port = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep", free_port()
     token = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
-    start = ["start", "--head", "--block", "--port", port, "--num-cpus", "2", "--include-dashboard", "false"]
+    start = ["start", "--head", "--block", "--port", str(port), "--num-cpus", "2", "--include-dashboard", "false"]
     head = subprocess.Popen([str(Path(sys.executable).with_name("ray")), *start], env=token, stdout=subprocess.DEVNULL)
+    there = ("--engine", "ray", "--address", f"127.0.0.1:{port}")
     try:
-        wait_until(lambda: is_open(int(port)), head)
-        sweep = [sys.executable, "-m", "ctmle", "sweep", str(file), "--out", str(out)]
-        sweep += ["--engine", "ray", "--address", f"127.0.0.1:{port}"]
-        stranger = subprocess.run(
-            sweep, env={**os.environ, "RAY_AUTH_MODE": "disabled"}, capture_output=True, text=True, timeout=120
-        )
+        wait_until(lambda: is_open(port), head)
+        nobody = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+        stranger = start_driver(file, out, *there, env=nobody, stderr=subprocess.PIPE)
+        said = stranger.communicate(timeout=120)[1]
         assert stranger.returncode == 2
-        assert "set RAY_AUTH_MODE=token" in stranger.stderr.splitlines()[-1]
-        assert subprocess.run(sweep, env=token, stdout=subprocess.DEVNULL, timeout=300).returncode == 0
+        assert "set RAY_AUTH_MODE=token" in said.splitlines()[-1]
+        friend = start_driver(file, out, *there, env=token)
+        friend.communicate(timeout=300)
+        assert friend.returncode == 0
     finally:
         head.terminate()
         head.wait(timeout=60)
