@@ -110,7 +110,9 @@ def test_zero_noise_and_tiny_gaps_stay_finite():
 def test_optimism_moves_the_fit_towards_the_advantage():
     """With a huge planning share the fit differs from the plain one, and the planning term it reports is higher."""
     plain, keen = (CTMLE(replace(LEARNER, dynamics_updates=40, eta_base=eta, chunk=40)) for eta in (1e9, 0.05))
-    start = drive(plain, plain.init(ENV.spec, jax.random.key(0)), 2)
+    first = drive(plain, plain.init(ENV.spec, jax.random.key(0)), 2)
+    assert same(*(agent.advance(first, SCHEDULE).belief for agent in (plain, keen)))  # the critic is untrained
+    start = drive(plain, first, 1)
     calm, eager = (agent.advance(start, SCHEDULE) for agent in (plain, keen))
     assert not same(calm.belief.ensemble, eager.belief.ensemble)
     assert float(eager.metrics["planning_loss"]) < float(calm.metrics["planning_loss"])

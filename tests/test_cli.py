@@ -84,7 +84,6 @@ def test_help_teaches_and_loads_no_jax(command, tmp_path):
         ("train pendulum --sigma nan", "--sigma"),
         ("train pendulum --horizon 0", "--horizon must be a positive number"),
         ("train pendulum --gap 20", "choose a shorter gap"),
-        ("train pendulum --gap 5", "fewer than --dynamics-length"),
         ("train pendulum --episodes 0", "--episodes must be a whole number of at least 1"),
         ("train pendulum --warm-up 10", "leaves nothing of the 10 s"),
         ("train pendulum --reset-starts 0.9", "together at most 1"),

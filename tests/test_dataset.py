@@ -76,6 +76,22 @@ def test_every_gap_of_every_trajectory_is_drawn():
     assert drawn == {(0.0, float(t)) for t in range(5)} | {(1.0, float(t)) for t in range(8)}
 
 
+@given(
+    st.lists(st.sampled_from([2, 3, 4, 9]), min_size=1, max_size=3),
+    st.lists(st.sampled_from([3, 5, 11]), min_size=1, max_size=3),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_trajectories_shorter_than_a_subsequence_give_the_pairs_that_they_have(plain, alternating, seed, chained):
+    for lengths, random in ((plain, False), (alternating, True)):
+        data = dataset(lengths, random=random)
+        batch = sample_transitions(data, jax.random.key(seed), subsequences=5, length=6, chained=chained)
+        assert np.all(np.asarray(batch.gap) >= 1.0)
+        np.testing.assert_array_equal(batch.y_next[..., 1] - batch.y[..., 1], batch.gap)
+        longest = np.asarray(lengths)[np.asarray(batch.policies, int)] - 1
+        assert np.all(np.asarray(batch.y_next[..., 1]) <= longest[:, None])
+
+
 def test_trajectories_that_do_not_fit_are_refused():
     data = dataset([5])
     with pytest.raises(ValueError, match="random looks or without"):

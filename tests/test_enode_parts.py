@@ -26,8 +26,8 @@ FLOOR = 0.01
 
 
 def fit(prediction, updates=200, rate=5e-3, **changes) -> OdeFit:
-    settings = {"subsequences": 8, "noise_rate": 0.0, **changes}
-    return OdeFit(prediction, length=5, noise_floor=FLOOR, descent=Descent(updates, rate, final_rate=0.1), **settings)
+    settings = {"subsequences": 8, "length": 5, "noise_rate": 0.0, **changes}
+    return OdeFit(prediction, noise_floor=FLOOR, descent=Descent(updates, rate, final_rate=0.1), **settings)
 
 
 def ensemble_of(members: int, key: int = 0, hidden=(16, 16)):
@@ -52,6 +52,7 @@ def random_sequences(groups: int, looks: int, seed: int = 0) -> Sequences:
         y=jnp.asarray(random.normal(size=(groups, looks, 2))),
         u=jnp.asarray(random.uniform(-1, 1, (groups, looks, 1))),
         u_slope=jnp.asarray(random.normal(size=(groups, looks, 1))),
+        real=jnp.ones((groups, looks), bool),
         policies=policies,
     )
 
@@ -268,6 +269,23 @@ def test_stretches_are_consecutive_looks_of_one_trajectory_with_its_slopes():
         slopes = np.gradient(np.arange(float(looks)) ** 2)
         chosen = np.asarray(batch.policies) == row
         np.testing.assert_allclose(batch.u_slope[chosen, :, 0], slopes[np.asarray(batch.t[chosen], int)])
+
+
+def test_looks_past_the_end_of_a_short_trajectory_are_not_counted():
+    """Stretches of 5 looks from a trajectory of 3 teach what stretches of 3 do."""
+    times = jnp.asarray([0.0, 0.1, 0.3])
+    states = jnp.asarray([[3.0, 0.0], [3.1, 0.4], [3.0, -0.2]])
+    trajectory = Trajectory(times, states, jnp.zeros((3, 1)), jnp.asarray(0.0))
+    data = Dataset.empty(trajectory, 2).add(trajectory)
+    after = []
+    for length in (3, 5):
+        batch = sample_sequences(data, jax.random.key(0), count=4, length=length)
+        np.testing.assert_array_equal(jnp.sum(batch.real, axis=1), 3)
+        how = fit(MultiStep(), length=length)
+        belief = how.init(ensemble_of(2), 0.37)
+        after.append(ode_updates(how, SPEC, data, belief, Span.of(0, 5, jax.random.key(0))))
+    for name, value in after[0].metrics.items():
+        np.testing.assert_allclose(after[1].metrics[name], value, rtol=1e-6)
 
 
 def test_a_belief_in_an_ode_has_no_noise():

@@ -53,12 +53,12 @@ WHOLE_LINES = """
 train pendulum --ensembel 5|train pendulum --sigma 1 --sigma x|train pendulum -x|train pendulum --no-sigma|--nonsense
 train pendulum --preset fast|train pendulum --agent dreamer|train pendulum --bang-bang|train cartpole --uniform-start
 train acrobot --bang-bang|train pendulum --underactuated|train linear-quadratic --underactuated
-train pendulum --gap 11|train pendulum --gap 3|train pendulum --gap 1e-9|train pendulum --step 1e-9
+train pendulum --gap 11|train pendulum --gap 1e-9|train pendulum --step 1e-9
 train pendulum --horizon 2|train pendulum --horizon 1e9|train pendulum --warm-up 10|train pendulum --test-gap 9
 train pendulum --policy-step 2|train pendulum --policy-step 1e-9
 train pendulum --particles 9|train pendulum --longest-step 1e-9
 train pendulum --reset-starts 0.6 --box-starts 0.6|train pendulum --trajectory-seconds 0.1
-train pendulum --dynamics-length 100|train pendulum --trajectory-seconds 1e9|train pendulum --dynamics-hidden
+train pendulum --trajectory-seconds 1e9|train pendulum --dynamics-hidden
 train pendulum --config|train pendulum --config missing.toml|train pendulum --config .
 train pendulum --config settings.yaml
 resume|resume nowhere|resume a b|resume --run nowhere|evaluate|evaluate nowhere|evaluate nowhere --trajectories 0
@@ -70,7 +70,7 @@ train pendulum --agent sac-tacos --min-hold 40|train pendulum --agent sac-tacos 
 train pendulum --agent sac-tacos --ensemble 5|train pendulum --preset convergence|train pendulum --test-every 6
 train pendulum --agent enode --dynamics-length 1|train pendulum --agent enode --optimism
 train pendulum --agent enode --noise-floor 0.5|train pendulum --agent enode --preset convergence
-train pendulum --agent enode --gap 2.5|train pendulum --agent enode --control hold
+train pendulum --agent enode --control hold
 train pendulum --test-seconds 3|train pendulum --agent sac-tacos --test-seconds 30|evaluate nowhere --rule never
 evaluate nowhere --test-seconds 0|evaluate nowhere --success much
 compare|compare nowhere|compare nowhere --out x.pdf|compare --runs nowhere

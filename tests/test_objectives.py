@@ -100,6 +100,20 @@ def test_the_minimiser_is_the_true_gaussian(objective):
     np.testing.assert_allclose(jnp.exp(parameters[1]), draws.std(), atol=5e-3)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("objective", [NegativeLogLikelihood(), SlicedScoreMatching(0, False), SlicedScoreMatching(0)])
+def test_a_log_density_with_leverage_curves_no_more_than_the_loss_in_any_direction(objective, size):
+    """So that a share of it below 1, of either sign, cannot turn the minimum of a sample's loss into a maximum."""
+    law, _ = random_law(size)
+    gap, key = jnp.asarray(0.3), jax.random.key(0)
+    residual = jnp.asarray(RANDOM.normal(size=size))
+    of_loss = jax.hessian(lambda r: objective(law, r, gap, key))(residual)
+    of_density = objective.leverage(law, gap) * jax.hessian(lambda r: -law.log_prob(r))(residual)
+    assert np.linalg.eigvalsh(of_loss - of_density).min() > -1e-9
+    ratio = np.linalg.eigvals(np.linalg.solve(of_loss, of_density)).real.max()
+    assert 0.2 <= ratio <= 1 + 1e-9  # and not much less: 1 by likelihood, at least 1 / size by score matching
+
+
 @given(st.floats(1e-3, 1.0), st.floats(0.05, 2.0))
 def test_weighted_score_matching_has_a_bounded_scale(gap, level):
     """Sigma = g^2 h: the loss scales as 1/h, its weighted form does not."""

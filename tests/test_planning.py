@@ -159,13 +159,16 @@ def test_advantage_is_reward_plus_discounted_target_minus_value():
     other = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, state.critic)
     y, y_next, u = jnp.ones((2, 3, 2)), 2 * jnp.ones((2, 3, 2)), jnp.ones((2, 3, 1))
     gap = jnp.full((2, 3), 0.25)
-    batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, None)
+    u_next = -u
+    batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, u_next, None)
     advantage = CriticAdvantage(state.critic, other, spec, 5.0)(batch)
-    expected = 0.25 * spec.reward(y, u) + np.exp(-0.05) * other(y_next) - state.critic(y)
+    gained = 0.5 * 0.25 * (spec.reward(y, u) + np.exp(-0.05) * spec.reward(y_next, u_next))
+    expected = gained + np.exp(-0.05) * other(y_next) - state.critic(y)
     np.testing.assert_allclose(advantage, expected, rtol=1e-5)
 
 
-@given(st.integers(1, 50))
-def test_planning_share_is_ten_to_one_in_every_episode_and_fades_with_eta(episode):
+@given(st.integers(2, 50))
+def test_planning_share_is_ten_to_one_from_episode_2_on_and_fades_with_eta(episode):
+    assert planning_share(4.0, 1, 10.0) == 0.0
     assert planning_share(4.0, episode, 10.0) == pytest.approx(0.1)
     assert planning_share(400.0, episode, 10.0) == pytest.approx(0.001)

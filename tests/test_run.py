@@ -1,5 +1,7 @@
 """Whole runs: files, determinism, evaluation that gives the same score again, and resuming from saved files."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -107,6 +109,17 @@ def test_score_counts_only_the_time_after_the_warm_up():
     assert score.each.shape == (3,)
     assert score.standard_error == pytest.approx(0.0, abs=1e-7)
     assert 0 <= score.success_share <= 1
+
+
+def test_an_episode_that_ends_before_the_warm_up_is_scored_over_what_there_is():
+    config = run_config(episodes=1)
+    config = replace(config, learner=replace(config.learner, trajectory_seconds=2.5))
+    run = Run(config)
+    for state, record in run.episodes(run.init()):
+        rewards = run.spec.reward(
+            *(getattr(run.agent.history(state)[-1].trajectory, n) for n in ("states", "controls"))
+        )
+        assert record["episode_score"] == pytest.approx(float(rewards.mean()), rel=1e-5)
 
 
 def test_config_survives_its_file_and_unknown_keys_are_named(tmp_path):

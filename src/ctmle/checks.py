@@ -133,12 +133,6 @@ def _check_model_based(config: TrainConfig, learner: ModelBasedConfig) -> None:
     _check_steps("policy_step", learner.policy_step, learner.policy_horizon)
     if config.gap > seconds:
         raise ValueError(f"--gap {config.gap:g} is longer than a trajectory of {seconds:g} s: choose a shorter gap")
-    gaps = math.ceil(seconds / config.gap - 1e-9)
-    if gaps < learner.dynamics_length:
-        raise ValueError(
-            f"--gap {config.gap:g} leaves {gaps} gaps in a trajectory, fewer than --dynamics-length"
-            f" {learner.dynamics_length}: choose a shorter gap or shorter subsequences"
-        )
     if learner.policy_step > learner.policy_horizon:
         raise ValueError(
             f"--policy-step {learner.policy_step:g} is longer than --policy-horizon {learner.policy_horizon:g}"

@@ -161,6 +161,7 @@ class Transitions(eqx.Module):
     u: Float[Array, "groups samples control"]
     gap: Float[Array, "groups samples"]
     y_next: Float[Array, "groups samples observed"]
+    u_next: Float[Array, "groups samples control"]
     policies: Any
 
     @property
@@ -174,14 +175,15 @@ def sample_transitions(
     """B_dyn subsequences of H_dyn consecutive gaps (step 1 of "Implementation Details").
 
     With random looks each gap gives two pairs: grid look to grid look and grid look to random look (the paper's two
-    likelihoods), or, `chained`, grid look to random look to grid look.
+    likelihoods), or, `chained`, grid look to random look to grid look. A trajectory with fewer gaps than a subsequence
+    gives those that it has, some of them several times.
     """
     row_key, start_key = jax.random.split(key)
     stride = 2 if data.random else 1
     rows = jax.random.randint(row_key, (subsequences,), 0, data.count)
     gaps = (data.lengths[rows] - 1) // stride
     starts = jax.random.randint(start_key, (subsequences,), 0, jnp.maximum(gaps - length, 0) + 1)
-    grid = stride * (starts[:, None] + jnp.arange(length))
+    grid = stride * ((starts[:, None] + jnp.arange(length)) % gaps[:, None])
     if not data.random:
         before, after = grid, grid + 1
     elif chained:
@@ -197,5 +199,6 @@ def sample_transitions(
         u=data.controls[row, before],
         gap=data.times[row, after] - data.times[row, before],
         y_next=data.states[row, after],
+        u_next=data.controls[row, after],
         policies=jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, data.policies),
     )

@@ -65,7 +65,11 @@ def _culprit(env: Env, x: Array, u: Array, step: float) -> str:
 
 
 def check_looks(trajectory: Trajectory) -> None:
-    """Raises NotFinite for a look of any plant, simulated or real, that is not a number."""
+    """Raises ValueError for too few looks, NotFinite for a look of any plant, simulated or real, with NaN or inf."""
+    looks, least = trajectory.looks, 3 if trajectory.random else 2
+    if looks < least or (trajectory.random and looks % 2 == 0):
+        kind = "grid looks with a random look between each two, so 3, 5, 7, ..." if trajectory.random else "2 or more"
+        raise ValueError(f"a trajectory with {looks} looks has no gap to learn from: it needs {kind}")
     for name, values in (
         ("time", np.asarray(trajectory.times)[:, None]),
         ("state", trajectory.states),

@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
 
@@ -18,6 +18,8 @@ class Sequences(eqx.Module):
     u: Float[Array, "groups looks control"]
     u_slope: Float[Array, "groups looks control"]
     """Of the control over time: from the look before to the look after, also where those are outside the stretch."""
+    real: Bool[Array, "groups looks"]
+    """Looks past the end of a shorter trajectory are none: they repeat its last."""
     policies: Any
 
 
@@ -27,7 +29,8 @@ def sample_sequences(data: Dataset, key: PRNGKeyArray, *, count: int, length: in
     rows = jax.random.randint(row_key, (count,), 0, data.count)
     last = data.lengths[rows] - 1
     starts = jax.random.randint(start_key, (count,), 0, jnp.maximum(last + 1 - length, 0) + 1)
-    looks = starts[:, None] + jnp.arange(length)
+    places = starts[:, None] + jnp.arange(length)
+    looks = jnp.minimum(places, last[:, None])
     row, before, after = rows[:, None], jnp.maximum(looks - 1, 0), jnp.minimum(looks + 1, last[:, None])
     lasting = data.times[row, after] - data.times[row, before]
     rise = data.controls[row, after] - data.controls[row, before]
@@ -36,5 +39,6 @@ def sample_sequences(data: Dataset, key: PRNGKeyArray, *, count: int, length: in
         y=data.states[row, looks],
         u=data.controls[row, looks],
         u_slope=rise / jnp.maximum(lasting, 1e-6)[..., None],
+        real=places <= last[:, None],
         policies=jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, data.policies),
     )

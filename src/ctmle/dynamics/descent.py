@@ -26,17 +26,26 @@ class Descent(eqx.Module):
         """Of clipped gradients, with a rate of 1."""
         return optax.adamw(1.0, weight_decay=self.weight_decay) if self.weight_decay else optax.adam(1.0)
 
-    def init(self, model: Any) -> Any:
+    def init(self, parameters: Any) -> Any:
         """The optimiser's state."""
-        return self.optimiser.init(eqx.filter(model, eqx.is_array))
+        return self.optimiser.init(eqx.filter(parameters, eqx.is_array))
 
-    def __call__(self, model: Any, gradient: Any, norm: Float[Array, ""], state: Any, turn: Turn) -> tuple[Any, Any]:
-        """What to add to the model, whose gradient has this norm, and the optimiser's new state."""
+    def __call__(
+        self, parameters: Any, gradient: Any, norm: Float[Array, "*members"], state: Any, turn: Turn
+    ) -> tuple[Any, Any]:
+        """What to add to the parameters, whose gradient has this norm, and the optimiser's new state.
+
+        With a norm for each ensemble member, each member's gradient is clipped by its own.
+        """
         shorter = jnp.minimum(1.0, self.clip / norm)
-        clipped = jax.tree.map(lambda leaf: shorter * leaf, gradient)
-        updates, state = self.optimiser.update(clipped, state, eqx.filter(model, eqx.is_array))
+        clipped = jax.tree.map(lambda leaf: _along_members(shorter, leaf) * leaf, gradient)
+        updates, state = self.optimiser.update(clipped, state, eqx.filter(parameters, eqx.is_array))
         rate = turn.pace * self.rate * cosine_decay(turn.step / self.updates, self.final_rate)
         return jax.tree.map(lambda leaf: rate * leaf, updates), state
+
+
+def _along_members(factor: Float[Array, "*members"], leaf: Array) -> Array:
+    return factor.reshape(factor.shape + (1,) * (leaf.ndim - factor.ndim))
 
 
 def cosine_decay(progress: Float[Array, ""], final: float) -> Float[Array, ""]:

@@ -127,14 +127,11 @@ def fit_scales(ensemble: Dynamics, spec: Spec, data: Dataset) -> Dynamics:
     )
 
 
-def without_scales(updates: Dynamics) -> Dynamics:
-    """Steps of an optimiser, less those of what is measured and not trained."""
-    return dataclasses.replace(
-        updates,
-        input_scale=jnp.zeros_like(updates.input_scale),
-        drift_scale=jnp.zeros_like(updates.drift_scale),
-        diffusion_ceiling=jnp.zeros_like(updates.diffusion_ceiling),
-    )
+def trained_part(dynamics: Dynamics) -> tuple[Dynamics, Dynamics]:
+    """The arrays that are trained, and all else: scales are measured, so no gradient or optimiser knows of them."""
+    trained = jax.tree.map(eqx.is_array, dynamics)
+    measured = lambda d: (d.input_scale, d.drift_scale, d.diffusion_ceiling)  # noqa: E731
+    return eqx.partition(dynamics, eqx.tree_at(measured, trained, (False, False, False)))
 
 
 def init_ensemble(spec: Spec, key: PRNGKeyArray, *, members: int, **settings) -> Dynamics:

@@ -20,12 +20,19 @@ class Objective(eqx.Module):
     @abstractmethod
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses: ...
 
+    @abstractmethod
+    def leverage(self, law: Gaussian, gap: Losses) -> Losses:
+        """What a log-density is multiplied by so that its curvature in the mean is at most that of this loss."""
+
 
 class NegativeLogLikelihood(Objective):
     """-log p(y' | u, y, gap): the exact form of the likelihoods in alg:imp-friendly."""
 
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses:
         return -law.log_prob(residual)
+
+    def leverage(self, law: Gaussian, gap: Losses) -> Losses:
+        return jnp.ones_like(gap)
 
 
 class SlicedScoreMatching(Objective):
@@ -47,6 +54,11 @@ class SlicedScoreMatching(Objective):
             signs = jax.random.rademacher(key, shape, residual.dtype)
             losses = jnp.mean(jax.vmap(lambda v: sliced_score_matching(law.score, residual, v))(signs), axis=0)
         return losses * gap if self.weighted else losses
+
+    def leverage(self, law: Gaussian, gap: Losses) -> Losses:
+        """The loss curves as Sigma^-2, a log-density as Sigma^-1: their ratio is at least 1 / trace(Sigma)."""
+        curvature = 1.0 / jnp.sum(law.factor**2, axis=(-2, -1))
+        return curvature * gap if self.weighted else curvature
 
 
 def sliced_score_matching(score: Callable[[Residuals], Residuals], x: Residuals, v: Residuals) -> Losses:

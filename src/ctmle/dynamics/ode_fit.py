@@ -11,9 +11,9 @@ from ctmle.data.dataset import Dataset
 from ctmle.data.sequences import Sequences, sample_sequences
 from ctmle.dynamics.descent import Descent
 from ctmle.dynamics.loop import Chunk, Span, Turn, loop, where_first
-from ctmle.dynamics.model import Dynamics, without_scales
+from ctmle.dynamics.model import Dynamics, trained_part
 from ctmle.dynamics.prediction import Prediction
-from ctmle.dynamics.spread import compiled_over_devices, norm_and_means
+from ctmle.dynamics.spread import compiled_over_devices, member_means, member_norms
 from ctmle.envs.base import Spec
 
 METRICS: tuple[str, ...] = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")
@@ -41,7 +41,7 @@ class OdeFit(eqx.Module):
 
     def init(self, ensemble: Dynamics, noise: float) -> OdeBelief:
         log_noise = jnp.full(ensemble.drift_scale.shape, np.log(noise - self.noise_floor))
-        return OdeBelief(ensemble, log_noise, self.descent.init((ensemble, log_noise)))
+        return OdeBelief(ensemble, log_noise, self.descent.init((trained_part(ensemble)[0], log_noise)))
 
     def losses(
         self, spec: Spec, model: Model, batch: Sequences
@@ -66,19 +66,26 @@ def ode_update(
 ) -> tuple[OdeBelief, dict[str, Array], Float[Array, " observed"]]:
     """One step up the likelihood."""
     batch = sample_sequences(data, turn.key, count=fit.subsequences, length=fit.length)
-    model = (belief.ensemble, belief.log_noise)
+    counted = jnp.where(batch.real[:, 1:], 1.0, 0.0)
+    trained, fixed = trained_part(belief.ensemble)
+    model = (trained, belief.log_noise)
+
+    def average(values: Float[Array, "members groups predicted"]) -> Float[Array, " members"]:
+        """Over the looks that are there."""
+        return jnp.sum(counted * values, axis=(1, 2)) / jnp.sum(counted)
 
     def loss(model: Model) -> tuple[Array, tuple[Array, Array]]:
-        losses, residuals = fit.losses(spec, model, batch)
-        return jnp.sum(jnp.mean(losses, axis=(1, 2))), (losses, residuals)
+        trained, log_noise = model
+        losses, residuals = fit.losses(spec, (eqx.combine(trained, fixed), log_noise), batch)
+        return jnp.sum(average(losses)), (losses, residuals)
 
     (_, (losses, residuals)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
     # In the units in which the first data's slopes have size 1.
     scaled = jnp.square(residuals / belief.ensemble.drift_scale[:, None, None])
-    sizes = [jnp.mean(values, axis=(1, 2)) for values in (losses, jnp.mean(scaled, axis=-1))]
-    norm, fitting, missed = norm_and_means(gradient, *sizes)
-    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, norm, belief.optimiser, turn)
-    ensemble = eqx.apply_updates(belief.ensemble, without_scales(drift_updates))
+    norms = member_norms(gradient)
+    norm, fitting, missed = member_means(norms, average(losses), average(jnp.mean(scaled, axis=-1)))
+    (drift_updates, noise_updates), optimiser = fit.descent(model, gradient, norms, belief.optimiser, turn)
+    ensemble = eqx.combine(eqx.apply_updates(trained, drift_updates), fixed)
     log_noise = belief.log_noise + fit.noise_rate * noise_updates
     noise = jnp.mean(fit.noise_floor + jnp.exp(log_noise))
     measured = (fitting, norm, jnp.sqrt(missed), noise)

@@ -80,15 +80,16 @@ def mean_gradient(
     return together(*arrays)
 
 
-def norm_and_means(gradient: Any, *values: Float[Array, " members"]) -> tuple[Float[Array, ""], ...]:
-    """The norm of the members' gradient, and means over members of what each has of `values`.
-
-    Together, because devices exchange arrays one by one, however small they are.
-    """
+def member_norms(gradient: Any) -> Float[Array, " members"]:
+    """The norm of each member's gradient."""
     leaves = jax.tree.leaves(eqx.filter(gradient, eqx.is_array))
     squares = functools.reduce(jnp.add, [jnp.sum(jnp.square(leaf.reshape(len(leaf), -1)), axis=1) for leaf in leaves])
-    square, *means = jnp.mean(jnp.stack([squares, *values]), axis=1)
-    return jnp.sqrt(square * len(squares)), *means
+    return jnp.sqrt(squares)
+
+
+def member_means(*values: Float[Array, " members"]) -> tuple[Float[Array, ""], ...]:
+    """Means over members. Together, because devices exchange arrays one by one, however small they are."""
+    return tuple(jnp.mean(jnp.stack(values), axis=1))
 
 
 def _mean_over_devices(tree: Any) -> Any:

@@ -290,9 +290,13 @@ class Run:
         }
 
     def episode_score(self, trajectory: Trajectory) -> float:
-        """The mean reward after the warm-up at the looks of a training trajectory: costs no test trajectories."""
+        """The mean reward after the warm-up at the looks of a training trajectory: costs no test trajectories.
+
+        A trajectory that ends before the warm-up is scored over all of its looks.
+        """
         rewards = self._rewards(trajectory, "a trajectory of an episode")
-        return float(rewards[np.asarray(trajectory.times) >= self.config.evaluation.warm_up].mean())
+        counted = np.asarray(trajectory.times) >= self.config.evaluation.warm_up
+        return float(rewards[counted if counted.any() else slice(None)].mean())
 
     def _rewards(self, trajectory: Trajectory, what: str) -> np.ndarray:
         """At every look. The last is repeated up to a power of two: that many numbers of looks are compiled for."""

@@ -13,7 +13,10 @@ TABLE_ETA_BASE = 4.0
 
 
 class CriticAdvantage(eqx.Module):
-    """A = b(y, u) gap + exp(-gap / tau) V'(y_next) - V(y), by the critic V and the target V' (step 3a)."""
+    """A = integral of b over the gap + exp(-gap / tau) V'(y_next) - V(y), by critic V and target V' (step 3a).
+
+    The integral is taken by the trapezoidal rule, as in the critic's own targets.
+    """
 
     critic: Critic
     target: Critic
@@ -22,7 +25,8 @@ class CriticAdvantage(eqx.Module):
 
     def __call__(self, batch: Transitions) -> Float[Array, "groups samples"]:
         discount = jnp.exp(-batch.gap / self.discount_time)
-        gained = self.spec.reward(batch.y, batch.u) * batch.gap
+        here, there = self.spec.reward(batch.y, batch.u), self.spec.reward(batch.y_next, batch.u_next)
+        gained = 0.5 * batch.gap * (here + discount * there)
         return gained + discount * self.target(batch.y_next) - self.critic(batch.y)
 
 
@@ -32,10 +36,11 @@ def eta(eta_base: float, episode: int) -> float:
 
 
 def planning_share(eta_base: float, episode: int, ratio: float) -> float:
-    """The wanted size of the planning term as a share of the fitting term, in the mean form of the loss.
+    """The wanted size of the planning term's gradient as a share of the fitting term's, in the mean form of the loss.
 
-    alg:imp-friendly maximises R + eta_n * (sum over n episodes of log-likelihoods); per episode that is
-    eta_n * n = eta_base of likelihood to one R, whatever n is. So the share is constant, which is the paper's
-    "stable 10:1", and a large eta_base switches optimism off, which is its gap experiment.
+    It is 0 in episode 1, whose critic is untrained. Later, alg:imp-friendly maximises R + eta_n * (sum over n episodes
+    of log-likelihoods); per episode that is eta_n * n = eta_base of likelihood to one R, whatever n is. So the share is
+    constant, which is the paper's "stable 10:1", and a large eta_base switches optimism off, which is its gap
+    experiment.
     """
-    return TABLE_ETA_BASE / (eta(eta_base, episode) * episode * ratio)
+    return 0.0 if episode == 1 else TABLE_ETA_BASE / (eta(eta_base, episode) * episode * ratio)
