@@ -32,8 +32,8 @@ OTHERS = (
 FIRST_UPDATE = """
 from dataclasses import replace
 from ctmle.config import preset
-from ctmle.experiments import Run
-from ctmle.machine import use_compilation_cache, use_threads
+from ctmle.lab.run import Run
+from ctmle.lab.machine import use_compilation_cache, use_threads
 use_threads(None)
 use_compilation_cache()
 config = preset("pendulum", "default")

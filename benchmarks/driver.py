@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ctmle.sweeps.folder import SweepFolder
-from ctmle.sweeps.plan_file import read_plan
-from ctmle.sweeps.result import result_of
-from ctmle.sweeps.waiting import Waiting
+from ctmle.lab.sweeps.folder import SweepFolder
+from ctmle.lab.sweeps.plan_file import read_plan
+from ctmle.lab.sweeps.result import result_of
+from ctmle.lab.sweeps.waiting import Waiting
 
 Made = TypeVar("Made")
 

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ctmle.storage import RunFolder
+from ctmle.lab.storage import RunFolder
 
 
 def described(records: list[dict[str, Any]]) -> str:

@@ -16,8 +16,8 @@ from dataclasses import replace
 import jax
 
 from ctmle.config import preset
-from ctmle.experiments import Run
-from ctmle.machine import use_threads
+from ctmle.lab.machine import use_threads
+from ctmle.lab.run import Run
 
 UPDATES = 20
 WINDOW = 5

@@ -19,7 +19,7 @@ from ctmle.data.dataset import Transitions, sample_transitions
 from ctmle.dynamics.integrate import SolverKind, mean_path
 from ctmle.dynamics.transition import ControlLaw, TransitionLaw, closed_loop
 from ctmle.envs import Env
-from ctmle.experiments.session import Session
+from ctmle.lab.session import Session
 
 METHODS: tuple[tuple[SolverKind, int], ...] = tuple(
     (solver, steps) for steps in (1, 2, 4) for solver in ("rk3", "rk4", "dopri5")

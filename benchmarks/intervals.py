@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctmle.report.statistics import bootstrap, interquartile_mean
+from ctmle.lab.report.statistics import bootstrap, interquartile_mean
 
 SEEDS = (3, 5, 10, 20)
 TRIALS = 1000

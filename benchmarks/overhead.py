@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctmle.config import preset
-from ctmle.experiments import Run
-from ctmle.storage import RunFolder
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
 
 
 def measure(environment: str, episodes: int, folder: Path) -> dict[str, float]:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctmle.config import AGENT_NAMES, TrainConfig, preset
-from ctmle.sweeps.result import result_of
-from ctmle.sweeps.work import Task, Worker
+from ctmle.lab.sweeps.result import result_of
+from ctmle.lab.sweeps.work import Task, Worker
 
 ENVIRONMENTS = ("pendulum", "cartpole", "acrobot", "cartpole-swingup")
 

@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from ctmle.data import hold_paths
-from ctmle.experiments import Run
-from ctmle.storage import RunFolder
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
 
 COSTS = (0.0, 0.01, 0.05, 0.2)
 RUNS = Path("runs/switch_cost")

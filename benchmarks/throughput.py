@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctmle.config import preset
-from ctmle.sweeps import Plan, run_sweep
-from ctmle.sweeps.engines import LocalEngine
+from ctmle.lab.sweeps import Plan, run_sweep
+from ctmle.lab.sweeps.engines import LocalEngine
 
 WAYS = {
     "two workers, one thread each": (2, 1),

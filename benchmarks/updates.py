@@ -26,8 +26,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ctmle.agents import CTMLE, Phase
 from ctmle.config import CTMLEConfig, preset
 from ctmle.dynamics.spread import MEMBERS, mesh_for
-from ctmle.experiments import Run
-from ctmle.machine import use_threads
+from ctmle.lab.machine import use_threads
+from ctmle.lab.run import Run
 
 UPDATES = 20
 CHAIN = 50

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctmle.config import AGENT_NAMES, TrainConfig, preset
-from ctmle.sweeps.work import Task, Worker
+from ctmle.lab.sweeps.work import Task, Worker
 
 
 def do_runs(what: str, configs: Iterable[TrainConfig], forgetting: bool) -> None:

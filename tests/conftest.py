@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("ctmle")
 @pytest.fixture
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """For what is decided far from any limit: shapes are checked at every call."""
-    monkeypatch.setattr("ctmle.report.statistics.RESAMPLES", 300)
+    monkeypatch.setattr("ctmle.lab.report.statistics.RESAMPLES", 300)
 
 
 @pytest.fixture

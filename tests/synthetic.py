@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ctmle.config import TrainConfig
-from ctmle.sweeps import Result
+from ctmle.lab.sweeps import Result
 
 Scores = Callable[[TrainConfig, np.random.Generator], Sequence[float]]
 """Test scores of every episode of a run."""

@@ -10,7 +10,7 @@ import pytest
 from tiny import run_config
 
 from ctmle.envs import ENVIRONMENTS, Env, check_env, make
-from ctmle.experiments import Run
+from ctmle.lab.run import Run
 
 COUNTER = itertools.count()
 

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from ctmle.cli import main
+from ctmle.lab.cli.main import main
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from tiny import LEARNER, TACOS, run_config
 
-from ctmle.cli import main
-from ctmle.experiments import Run
-from ctmle.report.compare import compare
-from ctmle.storage import RunFolder
-from ctmle.sweeps.result import read_result
+from ctmle.lab.cli.main import main
+from ctmle.lab.report.compare import compare
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.sweeps.result import read_result
 
 
 @pytest.fixture(scope="module")

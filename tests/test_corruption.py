@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from tiny import run_config
 
-from ctmle.cli import main
-from ctmle.experiments import Run
-from ctmle.storage import RunFolder
-from ctmle.storage.files import digest
-from ctmle.storage.run_folder import Checkpoint
-from ctmle.storage.tensors import read_tensors
-from ctmle.storage.trees import save_tree
+from ctmle.lab.cli.main import main
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.files import digest
+from ctmle.lab.storage.run_folder import Checkpoint
+from ctmle.lab.storage.tensors import read_tensors
+from ctmle.lab.storage.trees import save_tree
 
 CHECKPOINTS, CONFIGS = 900, 300
 HANGS = 60.0

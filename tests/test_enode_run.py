@@ -14,11 +14,12 @@ from tiny import ODE, run_config
 from ctmle.checks import check_config
 from ctmle.config import ENODEConfig, EvaluationConfig, preset
 from ctmle.envs import Env
-from ctmle.experiments import Run, Score, evaluate
+from ctmle.lab.evaluate import Score, evaluate
+from ctmle.lab.report.compare import compare
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.sweeps.result import read_result
 from ctmle.planning import Policy, init_feedback, silent_signal
-from ctmle.report.compare import compare
-from ctmle.storage import RunFolder
-from ctmle.sweeps.result import read_result
 
 
 def enode_config(**changes):

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ctmle.agents.exact import ExactCTMLE, ExactState
 from ctmle.config.exact import ExactConfig, resolved
-from ctmle.experiments.exact import play, stack
-from ctmle.experiments.exact.run import run_exact
-from ctmle.experiments.exact.summary import slope, wilson
 from ctmle.schedules import Equidistant, Looks
 from ctmle.theory import feedback, given_class, hidden_arm, rotation, theory_beta, ville_beta
+from ctmle.theory.exact import play, stack
+from ctmle.theory.exact.agent import ExactCTMLE, ExactState
+from ctmle.theory.exact.run import run_exact
+from ctmle.theory.exact.summary import slope, wilson
 from ctmle.theory.precision import in_double
 from ctmle.theory.saturated import saturated
 

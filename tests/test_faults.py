@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tiny import run_config
 
-import ctmle.commands.train  # noqa: F401 - nothing is imported any more once privileges are gone
-from ctmle.cli import main
-from ctmle.experiments import Run
-from ctmle.storage import RunFolder, files
-from ctmle.storage.files import only_writer
+import ctmle.lab.cli.train  # noqa: F401 - nothing is imported any more once privileges are gone
+from ctmle.lab.cli.main import main
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder, files
+from ctmle.lab.storage.files import only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import NEVER, TINY, outcome, process, torment  # pyright: ignore[reportMissingImports]
@@ -60,7 +60,7 @@ def test_a_signal_stops_at_a_checkpoint_and_the_run_goes_on(number, folder, calm
 
 
 def test_a_second_process_on_one_run_is_refused_until_the_first_is_gone(tmp_path):
-    holder = "import sys; from pathlib import Path; from ctmle.storage.files import only_writer\n"
+    holder = "import sys; from pathlib import Path; from ctmle.lab.storage.files import only_writer\n"
     holder += "with only_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     first = subprocess.Popen(
         [sys.executable, "-c", holder, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

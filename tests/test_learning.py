@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctmle.config import preset
-from ctmle.experiments import Run
+from ctmle.lab.run import Run
 
 
 def scores(config) -> list[dict]:

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from ctmle.checks import COUNTS_FROM_ZERO, NUMBERS_FROM_ZERO, POSITIVE_NUMBERS, SHARES, option
-from ctmle.cli import main
 from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
+from ctmle.lab.cli.main import main
 
 TEXTS = {"out", "config"}
 

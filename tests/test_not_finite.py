@@ -17,10 +17,10 @@ from ctmle.agents.setbacks import MOST, SMALLER
 from ctmle.data import Trajectory
 from ctmle.dynamics.loop import NO_CULPRIT, Span, loop, where_first
 from ctmle.envs import Env, Pendulum
-from ctmle.experiments import Run
 from ctmle.finite import NotFinite
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
 from ctmle.schedules import Equidistant
-from ctmle.storage import RunFolder
 
 SCHEDULE = Equidistant(0.125)
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from synthetic import SHOWING, errors, failed, gaps_rise, results
 
-from ctmle.cli import _parse, main
-from ctmle.commands.spelled import spelled
 from ctmle.config import ReproduceCommand
-from ctmle.report.pictures import save
-from ctmle.reproduce import experiment
-from ctmle.reproduce.findings import find, write_findings
-from ctmle.reproduce.outcomes import finished
-from ctmle.sweeps import Plan
+from ctmle.lab.cli.main import _parse, main
+from ctmle.lab.cli.spelled import spelled
+from ctmle.lab.paper import experiment
+from ctmle.lab.paper.findings import find, write_findings
+from ctmle.lab.paper.outcomes import finished
+from ctmle.lab.sweeps import Plan
+from ctmle.pictures import save
 
 NAMES = tuple(SHOWING)
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -58,7 +58,7 @@ def test_findings_that_cannot_be_written_leave_those_of_before(tmp_path, monkeyp
     def full(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("ctmle.reproduce.findings.write_json", full)
+    monkeypatch.setattr("ctmle.lab.paper.findings.write_json", full)
     with pytest.raises(OSError, match="no space left"):
         write_findings(place, find(study, "second", plan, found))
     assert [path.name for path in tmp_path.iterdir()] == ["findings"]

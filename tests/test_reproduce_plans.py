@@ -7,8 +7,8 @@ from synthetic import SHOWING
 
 from ctmle.checks import check_config
 from ctmle.config import ReproduceCommand
-from ctmle.reproduce import experiment
-from ctmle.sweeps import Plan
+from ctmle.lab.paper import experiment
+from ctmle.lab.sweeps import Plan
 
 NAMES = tuple(SHOWING)
 

@@ -10,11 +10,11 @@ from synthetic import SHOWING, errors, gaps_fall, gaps_rise, learners, results, 
 from tiny import run_config
 
 from ctmle.config import ReproduceCommand
-from ctmle.report.statistics import Estimate
-from ctmle.reproduce import experiment
-from ctmle.reproduce.grid import Grid
-from ctmle.reproduce.outcomes import episodes_to_success
-from ctmle.reproduce.verdict import above, below, is_value, within
+from ctmle.lab.paper import experiment
+from ctmle.lab.paper.grid import Grid
+from ctmle.lab.paper.outcomes import episodes_to_success
+from ctmle.lab.paper.verdict import above, below, is_value, within
+from ctmle.lab.report.statistics import Estimate
 
 NAMES = tuple(SHOWING)
 pytestmark = pytest.mark.usefixtures("few_resamples")

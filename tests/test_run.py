@@ -10,10 +10,11 @@ from test_agent import same
 from tiny import run_config
 
 from ctmle.config import TrainConfig, config_from_json, preset
-from ctmle.experiments import Run, build_env, evaluate
-from ctmle.storage import RunFolder
-from ctmle.storage.files import read_json
-from ctmle.storage.trees import load_tree, save_tree
+from ctmle.lab.evaluate import evaluate
+from ctmle.lab.run import Run, build_env
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.files import read_json
+from ctmle.lab.storage.trees import load_tree, save_tree
 
 
 def without_seconds(record: dict) -> dict:

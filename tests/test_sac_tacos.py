@@ -14,7 +14,7 @@ from ctmle.agents import Agent
 from ctmle.agents.sac_tacos import SacTacos
 from ctmle.data import Trajectory, hold_paths, simulate
 from ctmle.envs import Pendulum
-from ctmle.storage.trees import load_tree, save_tree
+from ctmle.lab.storage.trees import load_tree, save_tree
 
 ENV = Pendulum(horizon=4.0)  # as in tiny.RUN: programs are compiled once for both
 PLANT = jax.random.key(7)

@@ -9,10 +9,10 @@ from test_run import without_seconds
 from tiny import TACOS, run_config
 
 from ctmle.checks import check_config
-from ctmle.cli import main
 from ctmle.config import SacTacosConfig, preset
-from ctmle.experiments import Run
-from ctmle.storage import RunFolder
+from ctmle.lab.cli.main import main
+from ctmle.lab.run import Run
+from ctmle.lab.storage import RunFolder
 
 
 def tacos_config(**changes):

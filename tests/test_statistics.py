@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ctmle.report.statistics import (
+from ctmle.lab.report.statistics import (
     Estimate,
     bootstrap,
     interquartile_mean,

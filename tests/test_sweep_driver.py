@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TACOS, run_config
 
-from ctmle.cli import main
-from ctmle.interrupt import Interrupted
-from ctmle.storage import RunFolder
-from ctmle.storage.files import only_writer
-from ctmle.sweeps import Plan, run_sweep
-from ctmle.sweeps.folder import SweepFolder
-from ctmle.sweeps.progress import Standing
-from ctmle.sweeps.work import Report, Task, Worker
+from ctmle.lab.cli.main import main
+from ctmle.lab.interrupt import Interrupted
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.files import only_writer
+from ctmle.lab.sweeps import Plan, run_sweep
+from ctmle.lab.sweeps.folder import SweepFolder
+from ctmle.lab.sweeps.progress import Standing
+from ctmle.lab.sweeps.work import Report, Task, Worker
 
 RECORDS = (
     {"episode": 1, "score": 0.5, "score_se": 0.1, "success": False, "looks": 40, "fit_seconds": 2.0},
@@ -261,7 +261,7 @@ def test_watchers_see_all_of_it(tmp_path):
 
 
 def test_a_driver_loads_no_jax():
-    rooms = "ctmle.commands.sweep, ctmle.sweeps.engines.ray, ctmle.sweeps.engines.process"
+    rooms = "ctmle.lab.cli.sweep, ctmle.lab.sweeps.engines.ray, ctmle.lab.sweeps.engines.process"
     code = f"import sys, {rooms}; sys.exit(sum(name in sys.modules for name in ('jax', 'ray', 'matplotlib')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

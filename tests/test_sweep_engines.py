@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from tiny import TACOS, run_config
 
-from ctmle.cli import main
-from ctmle.storage import RunFolder
-from ctmle.storage.files import wait_for_writer
-from ctmle.sweeps import Plan, Result, run_sweep
-from ctmle.sweeps.engines import LocalEngine, make_engine
-from ctmle.sweeps.engines.ray import OBJECT_STORE
-from ctmle.sweeps.progress import Standing
+from ctmle.lab.cli.main import main
+from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.files import wait_for_writer
+from ctmle.lab.sweeps import Plan, Result, run_sweep
+from ctmle.lab.sweeps.engines import LocalEngine, make_engine
+from ctmle.lab.sweeps.engines.ray import OBJECT_STORE
+from ctmle.lab.sweeps.progress import Standing
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import outcome  # pyright: ignore[reportMissingImports]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ctmle.cli import main
+from ctmle.lab.cli.main import main
 
 MISTAKES = {
     "[grid]\nsigmaa = [1]": "there is no setting 'sigmaa': did you mean 'sigma'?",

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tiny import run_config
 
 from ctmle.config import AGENT_NAMES, TrainConfig, preset
-from ctmle.sweeps import Plan
-from ctmle.sweeps.draws import draws
-from ctmle.sweeps.estimate import Pace, rough_seconds
-from ctmle.sweeps.plan import NOT_LEARNED_FROM, content_of, kind_of, settings_of
-from ctmle.sweeps.plan_file import read_plan
-from ctmle.sweeps.result import Result
-from ctmle.sweeps.waiting import Waiting
+from ctmle.lab.sweeps import Plan
+from ctmle.lab.sweeps.draws import draws
+from ctmle.lab.sweeps.estimate import Pace, rough_seconds
+from ctmle.lab.sweeps.plan import NOT_LEARNED_FROM, content_of, kind_of, settings_of
+from ctmle.lab.sweeps.plan_file import read_plan
+from ctmle.lab.sweeps.result import Result
+from ctmle.lab.sweeps.waiting import Waiting
 
 GRID = """
 [base]

@@ -9,21 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctmle import agents, data, dynamics, envs, experiments, planning, schedules, storage, theory
+    from ctmle import agents, data, dynamics, envs, lab, planning, schedules, theory
     from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
     from ctmle.data import simulate
-    from ctmle.experiments import evaluate
+    from ctmle.lab.evaluate import evaluate
 
 __version__ = "0.1.0"
 
-_ROOMS = ("agents", "data", "dynamics", "envs", "experiments", "planning", "schedules", "storage", "theory")
+_ROOMS = ("agents", "data", "dynamics", "envs", "lab", "planning", "schedules", "theory")
 _NAMES = {
     "CTMLEConfig": "ctmle.config",
     "ENODEConfig": "ctmle.config",
     "EvaluationConfig": "ctmle.config",
     "SacTacosConfig": "ctmle.config",
     "TrainConfig": "ctmle.config",
-    "evaluate": "ctmle.experiments",
+    "evaluate": "ctmle.lab.evaluate",
     "simulate": "ctmle.data",
 }
 
@@ -38,11 +38,10 @@ __all__ = [
     "dynamics",
     "envs",
     "evaluate",
-    "experiments",
+    "lab",
     "planning",
     "schedules",
     "simulate",
-    "storage",
     "theory",
 ]
 

@@ -1,5 +1,5 @@
 """`python -m ctmle` is `ctmle`."""
 
-from ctmle.cli import main
+from ctmle.lab.cli.main import main
 
 main()

@@ -5,8 +5,8 @@ import signal
 import sys
 from itertools import count
 
-from ctmle.cli import main
-from ctmle.storage import files
+from ctmle.lab.cli.main import main
+from ctmle.lab.storage import files
 
 stages = count(1)
 fatal = int(sys.argv[1])

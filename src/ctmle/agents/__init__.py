@@ -3,7 +3,6 @@
 from ctmle.agents.base import Agent, ModelBased, Past, Practising, Standing
 from ctmle.agents.ct_mle import CTMLE
 from ctmle.agents.enode import ENODE
-from ctmle.agents.exact import ExactCTMLE
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.agents.phases import ModelBasedState, Phase
 from ctmle.agents.registry import build_agent
@@ -13,7 +12,6 @@ __all__ = [
     "CTMLE",
     "ENODE",
     "Agent",
-    "ExactCTMLE",
     "ModelBased",
     "ModelBasedAgent",
     "ModelBasedState",

@@ -1,0 +1,1 @@
+"""Runs and their files: training, evaluation, storage, sweeps, the paper's experiments, reports, the command line."""

@@ -1,0 +1,5 @@
+"""What is kept: run folders and tensors. Only `trees` loads JAX."""
+
+from ctmle.lab.storage.run_folder import Checkpoint, RunFolder
+
+__all__ = ["Checkpoint", "RunFolder"]

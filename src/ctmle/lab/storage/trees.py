@@ -1,0 +1,81 @@
+"""Pytrees in tensor files: each array is named after its place in the tree."""
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ctmle.lab.storage.tensors import Arrays, read_tensors, write_tensors
+
+Tree = TypeVar("Tree")
+
+
+def save_tree(path: Path, tree: Any) -> None:
+    """Write the arrays of a pytree."""
+    write_tensors(path, arrays_of(tree))
+
+
+def load_tree(path: Path, like: Tree) -> Tree:
+    """The pytree of `like`'s structure and shapes with the arrays of the file."""
+    return fill(path, read_tensors(path)[0], like)
+
+
+def arrays_of(tree: Any) -> Arrays:
+    """The arrays of a pytree by their places, as they are stored."""
+    return {name: _to_numpy(leaf) for name, leaf in _named_arrays(tree)}
+
+
+def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
+    """`like` with its arrays, or shapes of arrays, replaced by those of the same names. `path` is named if they do
+    not fit."""
+    wanted = {name: _stored_as(leaf) for name, leaf in _named_arrays(like)}
+    if arrays.keys() != wanted.keys():
+        odd = sorted(arrays.keys() ^ wanted.keys())[0]
+        where = "lacks" if odd in wanted else "has an unexpected"
+        raise ValueError(
+            f"{path} does not fit this run: it {where} '{odd}'. If another version of ctmle wrote it, go on with that"
+            " version, or start the run anew in another folder"
+        )
+    for name, leaf in wanted.items():
+        found = arrays[name]
+        if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+            raise ValueError(
+                f"{path} does not fit this run: '{name}' is {found.dtype}{list(found.shape)},"
+                f" not {leaf.dtype}{list(leaf.shape)}"
+            )
+
+    def replace(place: Any, leaf: Any) -> Any:
+        return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if _has_shape(leaf) else leaf
+
+    return jax.tree_util.tree_map_with_path(replace, like)
+
+
+def _has_shape(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def _named_arrays(tree: Any) -> list[tuple[str, Any]]:
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return [(jax.tree_util.keystr(place), leaf) for place, leaf in leaves if _has_shape(leaf)]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _stored_as(leaf: Any) -> jax.ShapeDtypeStruct:
+    """Type and shape of a leaf in a file; of a random key, those of its bits."""
+    if _is_key(leaf):
+        return jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _to_numpy(leaf: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
+
+
+def _from_numpy(array: np.ndarray, like: Any) -> Any:
+    return jax.random.wrap_key_data(jnp.asarray(array)) if _is_key(like) else jnp.asarray(array)
