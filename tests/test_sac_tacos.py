@@ -165,7 +165,7 @@ LOOKS = Trajectory(jnp.asarray([0.0, 0.5]), jnp.zeros((2, 2)), jnp.zeros((2, 1))
 @pytest.mark.parametrize(
     ("looks", "complaint"),
     [
-        (Trajectory(jnp.zeros(1), jnp.zeros((1, 2)), jnp.zeros((1, 1))), "at least two looks"),
+        (Trajectory(jnp.zeros(1), jnp.zeros((1, 2)), jnp.zeros((1, 1))), "no gap to learn from"),
         (replace(LOOKS, times=jnp.asarray([0.5, 0.5])), "must increase strictly"),
         (replace(LOOKS, states=jnp.zeros((2, 3))), "3 observed coordinates, the plant has 2"),
         (replace(LOOKS, rewards=jnp.zeros(2)), "2 looks have 1 gaps between them, but there are 2 rewards"),

@@ -13,8 +13,6 @@ def check_decisions(trajectory: Trajectory, spec: Spec) -> None:
     """Raises ValueError, with what to mend, for a trajectory that cannot have come from this plant."""
     check_looks(trajectory)
     size, gaps = spec.observation.size, trajectory.looks - 1
-    if gaps < 1:
-        raise ValueError("a trajectory needs at least two looks: one decision, and what came of it")
     if np.any(np.diff(np.asarray(trajectory.times)) <= 0):
         raise ValueError("the times of a trajectory must increase strictly")
     if trajectory.states.shape[-1] != size:

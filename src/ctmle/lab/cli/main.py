@@ -30,11 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command = _parse(arguments)
         _check(command)
-        from ctmle import commands
+        from ctmle.lab.cli.dispatch import run
         from ctmle.lab.interrupt import Interrupted
 
         try:
-            commands.run(command)
+            run(command)
         except Interrupted as stop:
             sys.exit(stop.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
