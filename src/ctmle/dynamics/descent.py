@@ -18,7 +18,7 @@ class Descent(eqx.Module):
     rate: float = eqx.field(static=True)
     final_rate: float = eqx.field(static=True, default=1.0)
     """At the end of a phase, as a share of the rate at its start."""
-    clip: float = eqx.field(static=True, default=100.0)
+    clip: float = eqx.field(static=True, default=30.0)
     weight_decay: float = eqx.field(static=True, default=0.0)
 
     @property
