@@ -1,26 +1,42 @@
-# Two commands on a fresh machine: `make train` and `make test`. Both set everything up first.
+# Two commands on a fresh machine: `make train` and `make test`. Both set up everything that they need first.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+ifdef UV
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+else
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+COMPILE := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+  --custom-compile-command "make lock" --extra setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup train test format check slow faults bench lock clean
+.PHONY: help setup train test quick format check slow faults bench lock clean
 
-help: ## Show what there is
+help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.ready ## Make .venv from the lock file and install ctmle in it
-
-$(VENV)/.ready: requirements.lock pyproject.toml
+$(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "ctmle needs Python 3.11 or newer; say which one with: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
-	@echo "Setting up $(VENV) (once; about a minute plus downloads)..."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-train: setup ## Learn to swing up a noisy pendulum (the main job, a few minutes)
+$(VENV)/.train: requirements.lock pyproject.toml | $(VENV)/.python
+	@echo "Installing what training needs into $(VENV) (once)..."
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.ready: requirements-dev.lock $(VENV)/.train
+	@echo "Installing what tests need into $(VENV) (once)..."
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(VENV)/.ready ## Make .venv with everything that tests and tools need
+
+train: $(VENV)/.train ## Learn to swing up a noisy pendulum (the main job; installs only what training needs)
 	$(BIN)/ctmle train pendulum --sigma 2.0
 
 test: check ## Format, lint, types and tests: the whole gate
@@ -31,7 +47,10 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-format: setup ## Format the code and mend what the linter can
+quick: check ## Format, lint, types and the fast tests: a contributor's loop
+	$(BIN)/python -m pytest -m "not slow and not process" --durations=0 --durations-min=60 $(FAST)
+
+format: setup ## Format the code and fix what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -45,9 +64,9 @@ faults: setup ## Kill runs of every agent a hundred times, damage a thousand fil
 bench: setup ## What everything costs: updates beside the matmul peak, runs to success, start, memory, growth
 	$(BIN)/python benchmarks/bench.py
 
-lock: ## Resolve the lock file anew (needs uv)
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-	  --custom-compile-command "make lock" --extra dev pyproject.toml -o requirements.lock
+lock: ## Resolve both lock files anew (needs uv)
+	$(COMPILE) --extra dev pyproject.toml -o requirements-dev.lock
+	$(COMPILE) --constraint requirements-dev.lock pyproject.toml -o requirements.lock
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -30,14 +30,12 @@ OTHERS = (
 )
 """Default runs whose memory is looked at, besides those to success."""
 FIRST_UPDATE = """
-from dataclasses import replace
-from ctmle.config import preset
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.run import Run
 from ctmle.lab.machine import use_compilation_cache, use_threads
 use_threads(None)
 use_compilation_cache()
-config = preset("pendulum", "default")
-run = Run(replace(config, learner=replace(config.learner, chunk=1)))
+run = Run(from_settings({"environment": "pendulum", "chunk": 1}))
 state = run.init()
 while run.agent.ready(state):
     state, policy, looks = run.agent.propose(state, run.schedule)

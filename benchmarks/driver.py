@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from ctmle.lab.report.run_result import result_of
 from ctmle.lab.sweeps.folder import SweepFolder
 from ctmle.lab.sweeps.plan_file import read_plan
-from ctmle.lab.sweeps.result import result_of
-from ctmle.lab.sweeps.waiting import Waiting
+from ctmle.lab.sweeps.sweep import Waiting
 
 Made = TypeVar("Made")
 
@@ -53,7 +53,7 @@ def main() -> None:
         plan = timed(f"plan of {count // 5 * 5} runs", lambda: read_plan(file))
         timed("looking for their folders", lambda: folder.survey(plan))
         timed("sorting them by kind", lambda: Waiting(plan.runs))
-        results = timed("results", lambda: [result_of(run.name, run.config, RECORDS) for run in plan.runs])
+        results = timed("results", lambda: [result_of(run.name, run.settings, RECORDS) for run in plan.runs])
         timed("writing the table", lambda: folder.write_results(results, plan.varying))
         print(f"the table has {folder.results_file.stat().st_size / 1e6:.1f} MB")
 

@@ -2,15 +2,15 @@
 
     python benchmarks/fits.py runs/learning/runs/*
 
-`loss` is the mean of the fit's objective over the last dynamics phase, `diffusion` the learned one over the true one
-per coordinate, `fitting` the seconds of all dynamics phases.
+`loss` is the mean of the fit's objective over the last dynamics stage, `diffusion` the learned one over the true one
+per coordinate, `fitting` the seconds of all dynamics stages.
 """
 
 import argparse
 from pathlib import Path
 from typing import Any
 
-from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.run_folder import RunFolder
 
 
 def described(records: list[dict[str, Any]]) -> str:

@@ -11,11 +11,10 @@ import json
 import statistics
 import time
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import jax
 
-from ctmle.config import preset
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.machine import use_threads
 from ctmle.lab.run import Run
 
@@ -35,23 +34,22 @@ def main() -> None:
             traces[str(what.get("fun_name"))] += 1
 
     jax.monitoring.register_event_duration_secs_listener(traced)
-    config = preset("pendulum", "default")
-    learner = replace(config.learner, dynamics_updates=UPDATES, policy_updates=UPDATES, chunk=UPDATES)
-    run = Run(replace(config, episodes=episodes, learner=learner))
+    few = {"dynamics_updates": UPDATES, "policy_updates": UPDATES, "chunk": UPDATES}
+    run = Run(from_settings({"environment": "pendulum", "episodes": episodes, **few}))
     seconds: defaultdict[int, float] = defaultdict(float)
     state = run.init()
-    while run.agent.standing(state).episode <= episodes:
+    while run.agent.progress(state).episode <= episodes:
         if run.agent.ready(state):
             state, policy, looks = run.agent.propose(state, run.schedule)
             state = run.agent.observe(state, run.act(state, policy, looks))
             continue
         started = time.perf_counter()
-        episode = run.agent.standing(state).episode
+        episode = run.agent.progress(state).episode
         state = jax.block_until_ready(run.agent.advance(state, run.schedule))
         seconds[episode] += time.perf_counter() - started
     first = statistics.median(seconds[n] for n in range(2, 2 + WINDOW))
     last = statistics.median(seconds[n] for n in range(episodes - WINDOW + 1, episodes + 1))
-    ours = {name: traces[name] for name in ("fit_updates", "improve_updates", "_simulate", "init", "fit_scales")}
+    ours = {name: traces[name] for name in ("loop_updates", "_simulate", "_compiled_init", "measure_scales")}
     print(
         f"{2 * UPDATES} updates: {first:.2f} s in episodes 2 to {1 + WINDOW},"
         f" {last:.2f} s in the last {WINDOW} of {episodes}: {last / first:.2f} times as long"

@@ -11,15 +11,15 @@ that of simulated paths, in the median over gaps of more than half the longest l
 import argparse
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from ctmle.data.dataset import Transitions, sample_transitions
-from ctmle.dynamics.integrate import SolverKind, mean_path
-from ctmle.dynamics.transition import ControlLaw, TransitionLaw, closed_loop
 from ctmle.envs import Env
 from ctmle.lab.session import Session
+from ctmle.models import SDE, LinearisedMoments
+from ctmle.models.integrate import SolverKind, mean_path
+from ctmle.models.laws import LONGEST_SEGMENT, ControlLaw
 
 METHODS: tuple[tuple[SolverKind, int], ...] = tuple(
     (solver, steps) for steps in (1, 2, 4) for solver in ("rk3", "rk4", "dopri5")
@@ -30,8 +30,8 @@ SIMULATED = 400
 FINE = 64
 
 
-class Truth(eqx.Module):
-    """The true system, as something that is believed."""
+class Truth(SDE):
+    """The true system, as a model."""
 
     env: Env
 
@@ -64,20 +64,21 @@ def variances(truth: Truth, control: ControlLaw, batch: Transitions) -> dict[str
     long = batch.gap > 0.5 * jnp.max(batch.gap)
     found = {}
     for segments in (1, 2, 4):
-        law = TransitionLaw(segments, 8 // segments, "rk3")(truth, control, batch.t, batch.y, batch.gap)
+        how = LinearisedMoments("rk3", LONGEST_SEGMENT * segments / 8)
+        law = how(truth, control, batch.t, batch.y, batch.gap, longest_gap=segments * LONGEST_SEGMENT)
         ratio = jnp.diagonal(law.covariance(), axis1=-2, axis2=-1) / simulated
         found[f"variance, {segments} segments"] = jnp.median(ratio[long], axis=0).tolist()
     return found
 
 
 def errors(path: str) -> dict[str, list[float]]:
-    session = Session.take_up(path)
+    session = Session.resume(path)
     run = session.job
     if session.checkpoint is None:
         raise SystemExit(f"{path}: no checkpoint to read the data from")
     data = run.restore(session.checkpoint).data
     batch = sample_transitions(data, jax.random.key(0), subsequences=40, length=5, chained=False)
-    truth, control = Truth(run.env), closed_loop(run.spec, batch.policies)
+    truth, control = Truth(run.plant.env), batch.closed_loop(run.spec)
 
     def drift(t: jax.Array, y: jax.Array) -> jax.Array:
         return truth.drift(y, control(t, y))

@@ -8,34 +8,36 @@ The last episode counts, so that compilation does not.
 import argparse
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
-from ctmle.config import preset
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.run import Run
-from ctmle.lab.storage import RunFolder
+from ctmle.lab.session import save_checkpoint
+from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.lab.storage.trees import save_tree
 
 
 def measure(environment: str, episodes: int, folder: Path) -> dict[str, float]:
     """Seconds of one episode, of its writing, and of getting a run back from its files."""
-    config = replace(preset(environment, "default"), episodes=episodes, out=str(folder / "run"))
-    run, kept = Run(config), RunFolder.create(config)
+    experiment = from_settings({"environment": environment, "episodes": episodes, "out": str(folder / "run")})
+    run, kept = Run(experiment), RunFolder.create(experiment)
     records, saving = [], 0.0
     started = time.perf_counter()
     for chunk, moment in enumerate(run.steps(run.init()), start=1):
         begun = time.perf_counter()
         if moment.record is not None:
             records.append(moment.record)
-            run.save_parts(kept, moment.state)
+            for name, part in run.agent.parts(moment.state).items():
+                save_tree(kept.tensors(name), part)
             kept.write_metrics(records)
-        if moment.resumable and (moment.record is not None or chunk % config.checkpoint_every == 0):
-            run.save_checkpoint(kept, moment.state, records)
+        if moment.resumable and (moment.record is not None or chunk % experiment.files.checkpoint_every == 0):
+            save_checkpoint(kept, experiment, moment.state, records)
         saving += time.perf_counter() - begun
         if moment.record is not None and len(records) == episodes - 1:  # the last episode starts here
             started, saving = time.perf_counter(), 0.0
     episode = time.perf_counter() - started
     begun = time.perf_counter()
-    again = Run(RunFolder.open(kept.path).read_config())
+    again = Run(RunFolder.open(kept.path).read_experiment())
     again.restore(kept.read_checkpoint())
     return {"episode": episode, "saving": saving, "loading": time.perf_counter() - begun}
 

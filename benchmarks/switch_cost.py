@@ -21,9 +21,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ctmle.data import hold_paths
 from ctmle.lab.run import Run
-from ctmle.lab.storage import RunFolder
+from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.plants.ticks import run_many_ticks
 
 COSTS = (0.0, 0.01, 0.05, 0.2)
 RUNS = Path("runs/switch_cost")
@@ -43,14 +43,15 @@ def train(cost: float, seed: int, sigma: float, episodes: int) -> RunFolder:
 
 
 def measure(folder: RunFolder) -> dict[str, float]:
-    config = folder.read_config()
-    run = Run(config)
+    experiment = folder.read_experiment()
+    run, options = Run(experiment), experiment.settings
     policy, episode = run.output(run.restore(folder.read_checkpoint()), "final")
-    keys = jax.random.split(jax.random.key(10_000 + config.seed), config.evaluation.test_trajectories)
-    paths = hold_paths(run.env, policy, keys, step=config.step, observation=config.observation)
+    keys = jax.random.split(jax.random.key(10_000 + options["seed"]), options["test_trajectories"])
+    plant = run.plant
+    paths = run_many_ticks(plant.env, policy, keys, step=plant.step, observation=plant.observation)
     decisions = np.asarray(paths.decided).sum(axis=1)
-    values = (config.sigma, config.learner.switch_cost, config.seed, episode, run.score(policy, episode).mean)
-    held = float(np.mean(config.horizon / decisions)), float(np.mean(decisions + 1))
+    values = (options["sigma"], options["switch_cost"], options["seed"], episode, run.score(policy, episode).mean)
+    held = float(np.mean(options["horizon"] / decisions)), float(np.mean(decisions + 1))
     return dict(zip(COLUMNS, (*values, *held), strict=True))
 
 

@@ -10,10 +10,9 @@ import argparse
 import resource
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
-from ctmle.config import preset
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.sweeps import Plan, run_sweep
 from ctmle.lab.sweeps.engines import LocalEngine
 
@@ -42,11 +41,11 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=1)
     parser.add_argument("--runs", type=int, default=8)
     arguments = parser.parse_args()
-    config = preset(arguments.environment, arguments.preset, arguments.agent)
-    config = replace(config, episodes=arguments.episodes)
+    origin = {"environment": arguments.environment, "agent": arguments.agent, "preset": arguments.preset}
+    experiment = from_settings({**origin, "episodes": arguments.episodes})
     for threads in (1, 2):
-        seconds_of(Plan.of([config]), 1, threads)
-    plan = Plan.of(replace(config, seed=seed) for seed in range(arguments.runs))
+        seconds_of(Plan.of([experiment]), 1, threads)
+    plan = Plan.of(experiment.changed({"seed": seed}) for seed in range(arguments.runs))
     taken = {name: seconds_of(plan, *way) for name, way in WAYS.items()}
     sweep = taken["two workers, one thread each"]
     for name, seconds in taken.items():

@@ -23,11 +23,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ctmle.agents import CTMLE, Phase
-from ctmle.config import CTMLEConfig, preset
-from ctmle.dynamics.spread import MEMBERS, mesh_for
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.machine import use_threads
 from ctmle.lab.run import Run
+from ctmle.training.devices import MEMBERS, mesh_for
 
 UPDATES = 20
 CHAIN = 50
@@ -84,9 +83,8 @@ def best_seconds(call: Callable[[], Any], repeats: int) -> float:
     return best
 
 
-def peak(learner: CTMLEConfig, rows: int, ensemble: Any) -> float:
+def peak(width: int, members: int, rows: int, ensemble: Any) -> float:
     """GFLOP/s of a chain of products at the shape of a hidden layer, spread over devices as updates are."""
-    members, width = learner.ensemble, learner.dynamics_hidden[0]
     x = jax.random.normal(jax.random.key(0), (members, rows, width))
     w = jax.random.normal(jax.random.key(1), (members, width, width)) / width**0.5
     if (mesh := mesh_for(ensemble)) is not None:
@@ -116,29 +114,28 @@ def kernel_milliseconds(call: Callable[[], Any]) -> dict[str, float]:
 
 
 def measure(preset_name: str) -> list[Measured]:
-    config = preset("pendulum", preset_name)
-    assert isinstance(config.learner, CTMLEConfig)
-    learner = replace(config.learner, chunk=UPDATES, dynamics_updates=10**6, policy_updates=10**6)
-    run = Run(replace(config, learner=learner))
-    agent, spec = CTMLE(learner), run.spec
+    many = {"chunk": UPDATES, "dynamics_updates": 10**6, "policy_updates": 10**6}
+    experiment = from_settings({"environment": "pendulum", "preset": preset_name, **many})
+    run, options = Run(experiment), experiment.settings
+    agent, spec = run.agent, run.spec
     state = agent.init(spec, jax.random.key(0))
-    while agent.episode(state) == 0:
+    while agent.progress(state).episode == 0:
         state, policy, looks = agent.propose(state, run.schedule)
         state = agent.observe(state, run.act(state, policy, looks))
-    samples = learner.dynamics_batch * learner.dynamics_length * (2 if config.random_looks else 1)
+    members, particles = options["ensemble"], options["particles"]
     cases = (
-        ("dynamics update", Phase.DYNAMICS, cost_model.dynamics_update(config, learner, spec), samples),
-        ("policy update", Phase.POLICY, cost_model.policy_update(learner, spec), learner.particles // learner.ensemble),
+        ("dynamics update", cost_model.dynamics_update(options, spec), cost_model.samples_of(options)),
+        ("policy update", cost_model.policy_update(options, spec), particles // members),
     )
     found = []
-    for name, phase, flops, rows in cases:
-        start = replace(state, phase=jnp.asarray(phase, jnp.int32))
+    for stage, (name, flops, rows) in enumerate(cases):
+        start = replace(state, stage=jnp.asarray(stage, jnp.int32))
 
         def updates(start: Any = start) -> Any:
             return agent.advance(start, run.schedule)
 
         seconds = best_seconds(updates, 5) / UPDATES
-        best = peak(learner, rows, state.belief)
+        best = peak(options["dynamics_hidden"][0], members, rows, state.trained["learner"])
         found.append(Measured(name, 1e3 * seconds, flops / 1e9, kernel_milliseconds(updates), best))
     return found
 

@@ -10,20 +10,22 @@ import multiprocessing
 import resource
 import tempfile
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
-from ctmle.config import AGENT_NAMES, TrainConfig, preset
+from ctmle.lab.experiment import from_settings
+from ctmle.lab.report.run_result import Settings
+from ctmle.lab.sweeps.plan import settings_of
 from ctmle.lab.sweeps.work import Task, Worker
+from ctmle.registry import AGENTS
 
 
-def do_runs(what: str, configs: Iterable[TrainConfig], forgetting: bool) -> None:
+def do_runs(what: str, runs: Iterable[Settings], forgetting: bool) -> None:
     worker, found = Worker(), []
     with tempfile.TemporaryDirectory() as folder:
-        for number, config in enumerate(configs):
+        for number, settings in enumerate(runs):
             if not forgetting:
                 worker.kind = None  # it does not know that it has compiled anything
-            report = worker.do(Task.at(Path(folder), f"run{number}", config, threads=1))
+            report = worker.do(Task.at(Path(folder), f"run{number}", settings, threads=1))
             if report.ending != "finished":
                 raise RuntimeError(report.reason)
             pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -34,10 +36,11 @@ def do_runs(what: str, configs: Iterable[TrainConfig], forgetting: bool) -> None
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=6)
-    parser.add_argument("--agent", choices=AGENT_NAMES, default="ct-mle")
+    parser.add_argument("--agent", choices=AGENTS.names, default="ct-mle")
     arguments = parser.parse_args()
-    base, runs = replace(preset("pendulum", "quick", arguments.agent), episodes=1), range(arguments.runs)
-    kinds, seeds = [replace(base, sigma=i / 2) for i in runs], [replace(base, seed=i) for i in runs]
+    base = from_settings({"environment": "pendulum", "preset": "quick", "agent": arguments.agent, "episodes": 1})
+    kinds = [settings_of(base.changed({"sigma": i / 2})) for i in range(arguments.runs)]
+    seeds = [settings_of(base.changed({"seed": i})) for i in range(arguments.runs)]
     for question in (
         ("kinds, keeping everything", kinds, False),
         ("kinds, forgetting", kinds, True),

@@ -41,18 +41,19 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def count_calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], Counter[str]]:
-    """count_calls(module, name) makes a function count from now on how often it is called: where it is compiled, how
-    often it is traced. All counts are in what is returned."""
+    """count_calls(owner, name) makes a function of a module, or a method of a class, count its calls from now on; if it
+    is compiled, its traces. All counts are in what is returned, those of methods as "Class.name"."""
     calls: Counter[str] = Counter()
 
-    def count(module: Any, name: str) -> Counter[str]:
-        function = getattr(module, name)
+    def count(owner: Any, name: str) -> Counter[str]:
+        function = getattr(owner, name)
+        label = f"{owner.__name__}.{name}" if isinstance(owner, type) else name
 
         def counted(*arguments: Any) -> Any:
-            calls[name] += 1
+            calls[label] += 1
             return function(*arguments)
 
-        monkeypatch.setattr(module, name, counted)
+        monkeypatch.setattr(owner, name, counted)
         return calls
 
     return count

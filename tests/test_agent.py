@@ -1,19 +1,19 @@
 """CT-MLE through its contract: propose, observe, and nothing compiled again as data grows."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import LEARNER
+from tiny import AGENT
 
-import ctmle.dynamics.fit as fit_module
-import ctmle.planning.improve as improve_module
-from ctmle.agents import CTMLE, Agent, Phase
-from ctmle.data import Trajectory, simulate
+from ctmle.agents import Agent, Oracle
+from ctmle.data import Trajectory
 from ctmle.envs import Pendulum
+from ctmle.models import SDELearner
+from ctmle.options import apply, flat
+from ctmle.planning import ActorCritic
+from ctmle.plants import simulate
 from ctmle.schedules import Equidistant, Grid, Schedule
 
 ENV = Pendulum(horizon=4.0)
@@ -23,9 +23,14 @@ SCHEDULE = Equidistant(0.125)
 def drive(agent, state, trajectories: int, schedule: Schedule = SCHEDULE):
     for _ in range(trajectories):
         state, policy, times = agent.propose(state, schedule)
-        key = jax.random.fold_in(jax.random.key(7), agent.standing(state).trajectories)
+        key = jax.random.fold_in(jax.random.key(7), agent.progress(state).trajectories)
         state = agent.observe(state, simulate(ENV, policy, times, key, step=0.05))
     return state
+
+
+def learned(state):
+    """Return the networks of the ensemble."""
+    return state.trained["learner"].ensemble.stacked
 
 
 def same(a, b) -> bool:
@@ -36,8 +41,8 @@ def same(a, b) -> bool:
 
 
 def test_explores_first_then_learns_and_counts_looks():
-    agent = CTMLE(LEARNER)
-    assert isinstance(agent, Agent)
+    agent = AGENT
+    assert isinstance(AGENT, Agent)
     state = agent.init(ENV.spec, jax.random.key(0))
     assert agent.episode(state) == 0
     state, policy, times = agent.propose(state, SCHEDULE)
@@ -45,60 +50,57 @@ def test_explores_first_then_learns_and_counts_looks():
     assert times.count == 65
     state = drive(agent, state, 2)
     assert agent.episode(state) == 1
-    assert int(state.phase) == Phase.DYNAMICS
-    before = state.belief.ensemble
+    assert int(state.stage) == 0
+    before = learned(agent.advance(state, SCHEDULE))  # scales are measured when the episode begins
     state, policy, _ = agent.propose(state, SCHEDULE)
     assert float(policy.gain) == 1.0
-    assert not same(before.drift_net, state.belief.ensemble.drift_net)
-    assert same(before.drift_scale, state.belief.ensemble.drift_scale)
+    assert not same(before.drift_net, learned(state).drift_net)
+    assert same(before.drift_scale, learned(state).drift_scale)
     assert int(state.data.looks) == 2 * 65
     assert all(np.isfinite(float(value)) for value in state.metrics.values())
 
 
 def test_nothing_is_traced_again_as_data_grows(count_calls):
-    count_calls(fit_module, "fit_update")
-    traces = count_calls(improve_module, "improve_update")
-    agent = CTMLE(
-        replace(LEARNER, dynamics_rate=1.1e-3, critic_rate=1.1e-3)
-    )  # settings of its own: nothing cached from other tests
+    count_calls(SDELearner, "update")
+    traces = count_calls(ActorCritic, "update")
+    # Settings of its own, so that nothing is cached from other tests.
+    agent = apply(AGENT, {"dynamics_rate": 1.1e-3, "critic_rate": 1.1e-3})
     state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 3)
     first_episode = dict(traces)
-    assert first_episode.keys() == {"fit_update", "improve_update"}
+    assert first_episode.keys() == {"SDELearner.update", "ActorCritic.update"}
     drive(agent, state, 5)
     assert traces == first_episode
 
 
 def test_same_key_same_state_to_the_last_bit():
-    agent = CTMLE(LEARNER)
+    agent = AGENT
     a, b, c = (drive(agent, agent.init(ENV.spec, jax.random.key(k)), 4) for k in (0, 0, 1))
     assert same(a, b)
-    assert not same(a.belief, c.belief)
+    assert not same(a.trained["learner"], c.trained["learner"])
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"objective": "score-matching"},
-        {"objective": "score-matching", "gap_weighted": False, "control": "hold", "covariance": "euler"},
-        {"chained": True, "diffusion": "constant"},
-        {"solver": "adaptive"},
-        {"optimism": False},
-        {"trajectories_per_episode": 2},
+        {"objective": "score-matching", "gap_weighted": False, "control": "hold", "law": "euler"},
+        {"chained": True, "diffusion": "constant", "solver": "adaptive"},
+        {"optimism": False, "trajectories_per_episode": 2},
     ],
 )
 def test_every_option_learns_finite_numbers(changes):
-    agent = CTMLE(replace(LEARNER, **changes))
+    agent = apply(AGENT, changes)
     state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 4)
     state, _, _ = agent.propose(state, SCHEDULE)
-    for leaf in jax.tree.leaves(eqx.filter((state.belief, state.actor_critic), eqx.is_inexact_array)):
+    for leaf in jax.tree.leaves(eqx.filter(state.trained, eqx.is_inexact_array)):
         assert bool(jnp.all(jnp.isfinite(leaf)))
     weight = float(state.metrics["optimism_weight"])
-    assert weight == 0.0 if not agent.config.optimism else weight != 0.0
+    assert weight == 0.0 if not flat(agent)["optimism"] else weight != 0.0
 
 
 def test_zero_noise_and_tiny_gaps_stay_finite():
     env = Pendulum(sigma=0.0, horizon=4.0)
-    agent = CTMLE(LEARNER)
+    agent = AGENT
     schedule = Grid((0.0, 1e-4, 0.5, 0.5001, 1.0, 2.0, 2.2, 4.0))
     state = agent.init(env.spec, jax.random.key(0))
     for _ in range(4):
@@ -109,18 +111,18 @@ def test_zero_noise_and_tiny_gaps_stay_finite():
 
 def test_optimism_moves_the_fit_towards_the_advantage():
     """With a huge planning share the fit differs from the plain one, and the planning term it reports is higher."""
-    plain, keen = (CTMLE(replace(LEARNER, dynamics_updates=40, eta_base=eta, chunk=40)) for eta in (1e9, 0.05))
+    plain, keen = (apply(AGENT, {"dynamics_updates": 40, "eta_base": eta, "chunk": 40}) for eta in (1e9, 0.05))
     first = drive(plain, plain.init(ENV.spec, jax.random.key(0)), 2)
-    assert same(*(agent.advance(first, SCHEDULE).belief for agent in (plain, keen)))  # the critic is untrained
+    assert same(*(learned(agent.advance(first, SCHEDULE)) for agent in (plain, keen)))  # the critic is untrained
     start = drive(plain, first, 1)
     calm, eager = (agent.advance(start, SCHEDULE) for agent in (plain, keen))
-    assert not same(calm.belief.ensemble, eager.belief.ensemble)
+    assert not same(learned(calm), learned(eager))
     assert float(eager.metrics["planning_loss"]) < float(calm.metrics["planning_loss"])
 
 
 def test_a_plant_of_the_users_own_needs_only_looks():
     """No simulator of ours: times and states from elsewhere, with the policy that was asked for."""
-    agent = CTMLE(LEARNER)
+    agent = AGENT
     state = agent.init(ENV.spec, jax.random.key(0))
     for _ in range(3):
         state, policy, looks = agent.propose(state, SCHEDULE)
@@ -135,3 +137,20 @@ def test_a_plant_of_the_users_own_needs_only_looks():
         controls = policy(looks.times, states)
         state = agent.observe(state, Trajectory(looks.times, states, controls, policy, looks.random))
     assert agent.episode(state) == 2
+
+
+def test_the_oracle_plans_in_the_true_sde_with_nothing_to_learn():
+    agent = Oracle(ENV, AGENT.improver, exploration=AGENT.exploration)
+    state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 2)
+    assert [(agent.progress(state).stage, agent.progress(state).total)] == [("policy", 6)]
+    world = agent.world(state)
+    y, u = jnp.ones((1, 1, 2)), jnp.ones((1, 1, 1))
+    np.testing.assert_allclose(world.sde.drift(y, u)[0, 0], ENV.drift(y[0, 0], u[0, 0]))
+    before = agent.policy(state)
+    state, policy, _ = agent.propose(state, SCHEDULE)
+    assert not same(before, policy)
+
+
+def test_parts_that_do_not_fit_together_are_refused():
+    with pytest.raises(ValueError, match="particles 1 is fewer than one for each of the 2 ensemble members"):
+        apply(AGENT, {"particles": 1})

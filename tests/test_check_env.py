@@ -1,16 +1,18 @@
 """What the checker says of environments that cannot work, and that it lets those pass that can."""
 
 import itertools
+from dataclasses import replace
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import run_config
+from tiny import run_experiment
 
-from ctmle.envs import ENVIRONMENTS, Env, check_env, make
+from ctmle.envs import Env, check_env, make
 from ctmle.lab.run import Run
+from ctmle.registry import ENVIRONMENTS
 
 COUNTER = itertools.count()
 
@@ -43,7 +45,7 @@ def tank(**methods) -> Env:
     return type("Tank", (Tank,), methods | hints)()
 
 
-@pytest.mark.parametrize("name", list(ENVIRONMENTS))
+@pytest.mark.parametrize("name", ENVIRONMENTS.names)
 def test_every_environment_here_passes(name):
     check_env(make(name))
 
@@ -57,19 +59,19 @@ WRONG = {
     "drift: must give floating-point numbers, not int32": {"drift": lambda self, x, u: jnp.ones(1, jnp.int32)},
     "drift: must give a JAX array, not list": {"drift": lambda self, x, u: [0.0]},
     "drift: raises IndexError": {"drift": lambda self, x, u: jnp.stack([x[0], np.zeros(1)[3]])},
-    "drift: is not finite at state": {"drift": lambda self, x, u: jnp.log(-1.0 - x**2)},
+    "drift: is NaN or inf at state": {"drift": lambda self, x, u: jnp.log(-1.0 - x**2)},
     "drift: gives another value for the same arguments": {"drift": lambda self, x, u: x + next(COUNTER)},
     "drift: cannot be compiled": {"drift": lambda self, x, u: x if x[0] > 0 else -x},
     "drift: cannot be compiled (TracerArrayConversionError": {"drift": lambda self, x, u: jnp.asarray(np.sin(x))},
-    "drift: its derivative is not finite": {"drift": lambda self, x, u: jnp.sqrt(jnp.maximum(x - 1e3, 0.0))},
+    "drift: its derivative is NaN or inf": {"drift": lambda self, x, u: jnp.sqrt(jnp.maximum(x - 1e3, 0.0))},
     "diffusion: must give shape (1,), not (1, 1)": {"diffusion": lambda self, x, u: jnp.ones((1, 1))},
     "diffusion: is negative at some states": {"diffusion": lambda self, x, u: -jnp.ones(1)},
     "reward: must give shape (), not (1,)": {"reward": lambda self, x, u: x},
     "reward: must give a JAX array, not NoneType": {"reward": lambda self, x, u: None},
-    "reward: is not finite": {"reward": lambda self, x, u: x[0] / 0.0},
+    "reward: is NaN or inf": {"reward": lambda self, x, u: x[0] / 0.0},
     "reset: must give shape (1,), not (2,)": {"reset": lambda self, key: jnp.zeros(2)},
     "reset: gives another value for the same arguments": {"reset": lambda self, key: jnp.ones(1) * next(COUNTER)},
-    "reset: is not finite": {"reset": lambda self, key: jnp.full(1, jnp.nan)},
+    "reset: is NaN or inf": {"reset": lambda self, key: jnp.full(1, jnp.nan)},
     "state_names: name every coordinate": {"state_names": ()},
     "angles: give indices of coordinates from 0 to 0": {"angles": (1,)},
     "control_low: must be finite and below control_high": {"control_low": (2.0,)},
@@ -98,5 +100,5 @@ def test_what_is_no_env_is_told_what_to_do():
 
 def test_a_run_checks_the_environment_that_it_is_given():
     with pytest.raises(ValueError, match=r"Tank\.reward: must give shape"):
-        Run(run_config(), tank(reward=lambda self, x, u: x))
-    assert Run(run_config(), Tank()).spec.observation.size == 1
+        Run(replace(run_experiment(), env=tank(reward=lambda self, x, u: x)))
+    assert Run(replace(run_experiment(), env=Tank())).spec.observation.size == 1

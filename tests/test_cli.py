@@ -2,12 +2,17 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ctmle.envs import Pendulum
+from ctmle.lab.cli.train import experiment_from
+from ctmle.schedules import Grid
 
 TINY = shlex.split(
     "--horizon 4 --gap 0.125 --step 0.05 --episodes 2 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
@@ -59,10 +64,11 @@ def test_envs_lists_every_environment(tmp_path):
     result = ctmle("envs", folder=tmp_path)
     for name in ("pendulum", "cartpole", "cartpole-swingup", "acrobot"):
         assert f"{name}:" in result.stdout
-    assert "horizon  10 s" in result.stdout
+    assert "control  1: -2 to 2" in result.stdout
+    assert "horizon 10.0" in result.stdout
 
 
-HELPFUL = ("train", "evaluate", "oracle", "envs", "sweep", "reproduce", "exact", "theory", "theory plan")
+HELPFUL = ("resume", "evaluate", "compare", "oracle", "envs", "sweep", "reproduce", "exact", "theory", "theory plan")
 
 
 @pytest.mark.parametrize("command", [[], *(words.split() for words in HELPFUL)])
@@ -71,9 +77,48 @@ def test_help_teaches_and_loads_no_jax(command, tmp_path):
     result = ctmle(*command, "--help", folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert result.returncode == 0, result.stdout + result.stderr
     assert "usage: ctmle" in result.stdout
-    if command == ["train"]:
-        for symbol in ("N_0", "N_inc", "B_dyn", "N_dyn", "H_dyn", "M_proj", "N_pol", "H_pol", "eta_base", "N_test"):
-            assert f"[{symbol}]" in result.stdout
+
+
+@pytest.mark.parametrize("words", ["trian", "train pendulm", "train pendulum --agent dreamer", "train --agent=dreamer"])
+def test_mistyped_names_are_answered_without_jax(words, tmp_path):
+    (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for a mistyped name')\n")
+    result = ctmle(*words.split(), folder=tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 2
+    assert re.search(r"no (command|environment|agent) is called", result.stderr)
+
+
+def test_the_help_of_train_has_examples_groups_and_the_papers_symbols(tmp_path):
+    said = ctmle("train", "cartpole", "--help", folder=tmp_path).stdout
+    assert said.count("    ctmle train") == 3
+    for group in ("run", "system", "looking", "data", "model", "planning", "evaluation", "files"):
+        assert f"─ {group} options ─" in said
+    for symbol in ("N_0", "N_inc", "B_dyn", "N_dyn", "H_dyn", "M_proj", "N_pol", "H_pol", "eta_base", "N_test"):
+        assert f"[{symbol}]" in said
+    assert "0.03125" in said  # a default that is tuned for this system
+    assert "--bang-bang" in said
+
+
+def test_the_version_names_the_commit(tmp_path):
+    result = ctmle("--version", folder=tmp_path)
+    assert re.match(r"ctmle \d+\.\d+\.\d+", result.stdout)
+
+
+def test_the_environment_is_the_word_that_is_no_options_value():
+    """`--out acrobot pendulum` trains the pendulum, with the pendulum's preset."""
+    for words in ("--out acrobot pendulum", "pendulum --out acrobot", "--out=acrobot --no-optimism pendulum"):
+        experiment = experiment_from([str(word) for word in words.split()])
+        assert experiment.environment == "pendulum"
+        assert isinstance(experiment.env, Pendulum)
+        assert experiment.files.out == "acrobot"
+        assert experiment.training.episodes == 5  # acrobot's is 15
+    assert experiment_from(["--policy-hidden", "8", "8", "--sigma", "1", "cartpole"][:-1]).environment == "pendulum"
+    assert experiment_from(["--out", "x", "acrobot"]).training.episodes == 15
+
+
+def test_times_of_looks_can_be_given():
+    times = ["--times", "0", "0.5", "2", "10"]
+    experiment = experiment_from(["pendulum", "--schedule", "grid", *times, "--no-random-looks"])
+    assert experiment.schedule == Grid((0.0, 0.5, 2.0, 10.0), random_looks=False)
 
 
 @pytest.mark.parametrize(

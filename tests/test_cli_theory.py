@@ -1,4 +1,4 @@
-"""`ctmle exact` and `ctmle theory` as a user meets them, in one process to spare the time of loading JAX."""
+"""Tests of the commands `ctmle exact` and `ctmle theory`, in one process to load JAX only once."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from ctmle.lab.cli.main import main
 
 @pytest.fixture
 def ctmle(tmp_path, monkeypatch, capsys):
-    """Runs a command line in an empty folder; gives exit code, output and errors."""
+    """Function that runs a command line in an empty folder and returns exit code, output and errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -82,6 +82,9 @@ def test_theory_answers(ctmle, tmp_path, line, said):
         ("theory beta --delta 2", "delta must lie strictly between 0 and 1"),
         ("theory eluder --gaps 0", "gaps must be positive"),
         ("theory ou --time 0", "t must be a positive number"),
+        ("theory ou --start nan", "--start must be a finite number"),
+        ("theory ou --terms 0", "--terms must be a whole number of at least 1"),
+        ("theory variance --seed -1", "--seed must be a whole number of at least 0"),
         ("theory quadratic --times 4", "between 0 and pi"),
         ("theory variance --samples 2", "--samples must be at least 4"),
         ("theory variance --run nowhere", "not a run folder"),

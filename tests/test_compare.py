@@ -1,38 +1,36 @@
 """`ctmle compare` on tiny real runs, and on folders with their records and other settings."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from tiny import LEARNER, TACOS, run_config
+from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
-from ctmle.lab.report.compare import compare
-from ctmle.lab.run import Run
+from ctmle.lab.report.comparison import compare
+from ctmle.lab.report.run_result import read_result
+from ctmle.lab.session import Session
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.sweeps.result import read_result
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Folders by name: two seeds of SAC-TaCoS as they ran, and the first's records under other settings."""
     folder = tmp_path_factory.mktemp("runs")
-    tacos = {"agent": "sac-tacos", "learner": TACOS}
     paths = {}
-    for name, changes in {"tacos-0": tacos, "tacos-1": tacos | {"seed": 1, "episodes": 3}}.items():
-        config = run_config(out=str(folder / name), **changes)
-        Run(config).train(RunFolder.create(config))
+    for name, changes in {"tacos-0": {}, "tacos-1": {"seed": 1, "episodes": 3}}.items():
+        Session.begin(run_experiment("sac-tacos", out=str(folder / name), **changes)).train()
         paths[name] = str(folder / name)
     others = {
-        "ct-mle-0": {"agent": "ct-mle", "learner": LEARNER},
+        "ct-mle-0": {"agent": "ct-mle"},
         "calm": {"sigma": 0.0},
-        "dear": {"learner": replace(TACOS, switch_cost=0.5)},
+        "expensive": {"switch_cost": 0.5},
         "long": {"horizon": 5.0},
     }
     records = RunFolder.open(paths["tacos-0"]).read_metrics()
     for name, changes in others.items():
-        RunFolder.create(run_config(out=str(folder / name), **(tacos | changes))).write_metrics(records)
+        experiment = run_experiment(**{"agent": "sac-tacos", "out": str(folder / name), **changes})
+        RunFolder.create(experiment).write_metrics(records)
         paths[name] = str(folder / name)
     return paths
 
@@ -55,7 +53,7 @@ def test_means_and_errors_are_those_of_the_records(runs):
 
 
 def test_noise_levels_have_panels_of_their_own_and_variants_names(runs):
-    calm, noisy = compare([read_result(runs[name]) for name in ("tacos-0", "calm", "dear")])
+    calm, noisy = compare([read_result(runs[name]) for name in ("tacos-0", "calm", "expensive")])
     assert (calm.sigma, noisy.sigma) == (0.0, 2.0)
     assert [curve.agent for curve in calm.curves] == ["sac-tacos"]
     names = [curve.agent for curve in noisy.curves]
@@ -75,7 +73,7 @@ def test_command_writes_a_picture_and_prints(runs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["tacos-0", "long"], "are not of one task: --horizon is 4.0 and 5.0"),
+        (["tacos-0", "long"], "have different tasks: --horizon is 4.0 and 5.0"),
         (["tacos-0", "tacos-0"], "are the same run, seed 0, twice: leave one out"),
         (["nowhere"], "nowhere is not a run folder"),
         ([], "give the run folders to compare"),
@@ -96,6 +94,6 @@ def test_runs_that_cannot_be_compared_are_refused_in_one_line(
 
 
 def test_a_run_without_episodes_is_refused(tmp_path):
-    folder = RunFolder.create(run_config(out=str(tmp_path / "new")))
-    with pytest.raises(ValueError, match="has finished no episode yet: go on with `ctmle resume"):
+    folder = RunFolder.create(run_experiment(out=str(tmp_path / "new")))
+    with pytest.raises(ValueError, match="has finished no episode yet: continue with `ctmle resume"):
         read_result(str(folder.path))

@@ -13,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import run_config
+from test_run import trained
+from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
 from ctmle.lab.run import Run
+from ctmle.lab.session import save_checkpoint
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import digest
 from ctmle.lab.storage.run_folder import Checkpoint
@@ -82,7 +84,7 @@ def change_header(content: bytes, chance: random.Random) -> bytes:
     elif kind == 5:
         header["__metadata__"] = chance.choice([{}, {"ctmle": "{}"}, {"ctmle": "[" * 100_000}, {"ctmle": "null"}, 3])
     else:
-        header["__metadata__"]["ctmle"] = header["__metadata__"]["ctmle"].replace('"schema": 1', '"schema": 99')
+        header["__metadata__"]["ctmle"] = header["__metadata__"]["ctmle"].replace('"schema": 2', '"schema": 99')
     changed = json.dumps(header).encode()
     return struct.pack("<Q", len(changed)) + changed + content[8 + size :]
 
@@ -90,7 +92,8 @@ def change_header(content: bytes, chance: random.Random) -> bytes:
 def change_json(content: bytes, chance: random.Random) -> bytes:
     """One entry changed, lost or added, with the old checksum or, as a stranger might, with a right one."""
     found = json.loads(content)
-    part = chance.choice([found, found["learner"], found["evaluation"]])
+    agent = found["parts"]["agent"]["settings"]
+    part = chance.choice([found, found["system"], found["parts"], agent, agent["learner"]["settings"]])
     name = chance.choice(list(part))
     kind = chance.randrange(4)
     if kind == 0:
@@ -100,7 +103,7 @@ def change_json(content: bytes, chance: random.Random) -> bytes:
     elif kind == 2:
         part[chance.choice(["__class__", "colour", "", "learner.ensemble"])] = 1
     else:
-        found["schema"] = chance.choice([0, 2, 99, -1, "1", None, True, 1e9])
+        found["schema"] = chance.choice([0, 1, 99, -1, "2", None, True, 1e9])
     if chance.random() < 0.7:
         found.pop("checksum", None)
         found["checksum"] = digest(found)
@@ -115,9 +118,7 @@ TEXT: list[Mutation] = [*BINARY, change_json, change_json, change_json, change_j
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
     """A real run with two good checkpoints."""
-    config = run_config(out=str(tmp_path_factory.mktemp("sound") / "run"))
-    folder = RunFolder.create(config)
-    Run(config).train(folder)
+    folder, _ = trained(run_experiment(out=str(tmp_path_factory.mktemp("sound") / "run")))
     assert len(folder.checkpoints) == 2
     return folder.path
 
@@ -189,14 +190,14 @@ def test_damaged_settings(sound, tmp_path, capsys):
     shutil.copytree(sound, tmp_path / "run")
     folder, chance, tally = RunFolder(tmp_path / "run"), random.Random(1), Counter()
     content = folder.config_file.read_bytes()
-    config, before, longest = folder.read_config(), memory(), 0.0
+    experiment, before, longest = folder.read_experiment(), memory(), 0.0
     for _ in range(CONFIGS):
         folder.config_file.write_bytes(chance.choice(TEXT)(content, chance))
         started = time.monotonic()
         code, output = exit_code("resume", str(folder.path)), capsys.readouterr()
         if code == 0:
             assert "nothing to resume" in output.out
-            tally["harmless" if folder.read_config() == config else "wrong loads"] += 1
+            tally["harmless" if folder.read_experiment() == experiment else "wrong loads"] += 1
         else:
             assert code == 2, output
             assert output.err.startswith("ctmle: ")
@@ -235,8 +236,9 @@ def test_tricks_with_paths(trick, sound, tmp_path):
     elif trick == "link to itself":
         newer.symlink_to(newer)
     else:
-        other = RunFolder.create(run_config(seed=7, out=str(tmp_path / "other")))
-        Run(other.read_config()).save_checkpoint(other, Run(other.read_config()).init(), [])
+        experiment = run_experiment(seed=7, out=str(tmp_path / "other"))
+        other = RunFolder.create(experiment)
+        save_checkpoint(other, experiment, Run(experiment).init(), [])
         shutil.copy(other.checkpoints[0], newer)
     found = folder.read_checkpoint()
     assert found.path == folder.checkpoints[0]
@@ -247,7 +249,7 @@ def test_tricks_with_paths(trick, sound, tmp_path):
 def test_a_strangers_checkpoint_with_a_right_checksum_must_still_fit(change, sound, tmp_path):
     shutil.copytree(sound, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    good, run = folder.read_checkpoint(), Run(folder.read_config())
+    good, run = folder.read_checkpoint(), Run(folder.read_experiment())
     name = next(name for name, array in good.arrays.items() if array.ndim == 3)
     arrays = dict(good.arrays)
     if change == "shape":

@@ -1,5 +1,6 @@
 """What we saw: padding, growth, and that sampled pairs are pairs of looks that really followed each other."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctmle.data import Dataset, Trajectory, sample_transitions
+from ctmle.data import ClosedLoop, Dataset, Recorded, Trajectory, sample_transitions
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -102,3 +103,43 @@ def test_trajectories_that_do_not_fit_are_refused():
     stranger = Trajectory(jnp.zeros(3), jnp.zeros((3, 2)), jnp.zeros((3, 1)), (jnp.zeros(1), jnp.zeros(1)))
     with pytest.raises(ValueError, match="another kind of policy"):
         data.add(stranger)
+
+
+class Doubling(eqx.Module):
+    """u = gain * y."""
+
+    gain: jax.Array
+
+    def __call__(self, t, y):
+        return self.gain * y
+
+
+def test_a_recorded_drive_gives_the_piece_that_acts_whatever_the_state():
+    drive = Recorded(jnp.asarray([0.0, 0.5, 2.0]), jnp.asarray([[1.0], [2.0], [3.0]]))
+    times = jnp.asarray([[-1.0, 0.0, 0.49], [0.5, 1.9, 7.0]])
+    for state in (0.0, 9.0):
+        found = drive(times, jnp.full((2, 3, 2), state))
+        np.testing.assert_array_equal(found[..., 0], [[1.0, 1.0, 1.0], [2.0, 2.0, 3.0]])
+
+
+def test_a_closed_loop_follows_the_state_by_its_policy():
+    y = jnp.asarray([[1.0], [-2.0]])
+    np.testing.assert_array_equal(ClosedLoop(Doubling(jnp.asarray(3.0)))(jnp.zeros(2), y), 3.0 * y)
+
+
+def test_a_trajectory_wraps_a_policy_and_keeps_a_drive():
+    looks = (jnp.arange(2.0), jnp.zeros((2, 1)), jnp.zeros((2, 1)))
+    policy, recorded = Doubling(jnp.asarray(3.0)), Recorded(looks[0], looks[2])
+    wrapped = Trajectory(*looks, policy)
+    assert isinstance(wrapped.drive, ClosedLoop)
+    assert wrapped.policy is policy
+    assert Trajectory(*looks, recorded).drive is recorded
+    assert Trajectory(*looks, recorded).policy is None
+    assert Trajectory(*looks).drive is None
+
+
+@pytest.mark.parametrize("drive", [None, Recorded(jnp.arange(5.0), jnp.zeros((5, 1)))], ids=["none", "recorded"])
+def test_a_dataset_refuses_trajectories_without_a_policy(drive):
+    looks = Trajectory(jnp.arange(5.0), jnp.zeros((5, 2)), jnp.zeros((5, 1)), drive)
+    with pytest.raises(ValueError, match="does not say which policy drove it: pass the policy as its drive"):
+        dataset([5]).add(looks)

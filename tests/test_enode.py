@@ -1,21 +1,19 @@
-"""ENODE through its contract: phases, exploring trajectories, determinism, traces, options."""
-
-from dataclasses import replace
+"""ENODE through its contract: stages, exploring trajectories, determinism, traces, options."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_agent import ENV, drive, same
+from test_agent import ENV, drive, learned, same
 from tiny import ODE
 
-import ctmle.dynamics.ode_fit as ode_fit_module
-import ctmle.planning.improve as improve_module
-from ctmle.agents import ENODE, Agent, ModelBased, Phase
-from ctmle.agents.setbacks import MOST
-from ctmle.finite import NotFinite
+from ctmle.agents import Agent, ModelBasedAgent
+from ctmle.models import ODELearner
+from ctmle.options import apply
+from ctmle.planning import ActorCritic
 from ctmle.schedules import Equidistant, ExponentialGaps, UniformGaps
+from ctmle.training.failures import MOST_RETRIES, NotFinite
 
 SCHEDULE = Equidistant(0.25, random_looks=False)
 
@@ -25,15 +23,15 @@ def begin(agent, key: int = 0):
 
 
 def test_slopes_are_matched_once_and_then_stretches_predicted():
-    agent = ENODE(ODE)
-    assert isinstance(agent, Agent)
-    assert isinstance(agent, ModelBased)
+    agent = ODE
+    assert isinstance(ODE, Agent)
+    assert isinstance(ODE, ModelBasedAgent)
     state = drive(agent, begin(agent), 2, SCHEDULE)
     seen = []
     while agent.episode(state) < 3:
         while not agent.ready(state):
-            standing = agent.standing(state)
-            seen.append((standing.episode, standing.phase, standing.done, standing.total))
+            now = agent.progress(state)
+            seen.append((now.episode, now.stage, now.done, now.total))
             state = agent.advance(state, SCHEDULE)
         state = drive(agent, state, 1, SCHEDULE)
     assert seen == [
@@ -44,7 +42,7 @@ def test_slopes_are_matched_once_and_then_stretches_predicted():
 
 
 def test_exploring_trajectories_come_first_and_are_left_out_of_the_history():
-    agent = ENODE(ODE)
+    agent = ODE
     state = drive(agent, begin(agent), 2, SCHEDULE)
     state, exploring, _ = agent.propose(state, SCHEDULE)
     assert float(exploring.gain) == 1.0
@@ -62,22 +60,22 @@ def test_exploring_trajectories_come_first_and_are_left_out_of_the_history():
 
 
 def test_nothing_is_traced_again_as_data_grows(count_calls):
-    count_calls(ode_fit_module, "ode_update")
-    traces = count_calls(improve_module, "improve_update")
+    count_calls(ODELearner, "update")
+    traces = count_calls(ActorCritic, "update")
     schedule = ExponentialGaps(0.25, random_looks=False)
-    agent = ENODE(replace(ODE, dynamics_rate=1.1e-3, critic_rate=1.2e-3))  # settings of its own: nothing is cached
+    agent = apply(ODE, {"dynamics_rate": 1.1e-3, "critic_rate": 1.2e-3})  # of its own: nothing is cached
     state = drive(agent, begin(agent), 3, schedule)
     first_episode = dict(traces)
-    assert first_episode.keys() == {"ode_update", "improve_update"}
+    assert first_episode.keys() == {"ODELearner.update", "ActorCritic.update"}
     drive(agent, state, 5, schedule)
     assert traces == first_episode
 
 
 def test_same_key_same_state_to_the_last_bit():
-    agent = ENODE(ODE)
+    agent = ODE
     a, b, c = (drive(agent, begin(agent, key), 5, SCHEDULE) for key in (0, 0, 1))
     assert same(a, b)
-    assert not same(a.belief, c.belief)
+    assert not same(a.trained["learner"], c.trained["learner"])
 
 
 @pytest.mark.parametrize(
@@ -88,35 +86,37 @@ def test_same_key_same_state_to_the_last_bit():
     ],
 )
 def test_every_option_learns_finite_numbers(changes, schedule):
-    agent = ENODE(replace(ODE, **changes))
+    agent = apply(ODE, changes)
     state = drive(agent, begin(agent), 4, schedule)
-    before = state.belief.log_noise
+    before = state.trained["learner"].log_noise
     state, _, _ = agent.propose(state, schedule)
-    for leaf in jax.tree.leaves(eqx.filter((state.belief, state.actor_critic), eqx.is_inexact_array)):
+    for leaf in jax.tree.leaves(eqx.filter(state.trained, eqx.is_inexact_array)):
         assert bool(jnp.all(jnp.isfinite(leaf)))
-    assert same(before, state.belief.log_noise) == (agent.config.noise == "fixed")
+    assert same(before, state.trained["learner"].log_noise) == (agent.learner.noise == "fixed")
 
 
 @pytest.mark.parametrize(
-    ("setting", "phase"), [("matching_rate", "matching"), ("dynamics_rate", "dynamics")]
+    ("setting", "stage"), [("matching_rate", "matching"), ("dynamics_rate", "dynamics")]
 )  # fmt: skip
-def test_a_rate_that_is_far_too_large_goes_back_and_is_named(setting, phase):
-    agent = ENODE(replace(ODE, chunk=2, **{setting: 1e38}))
+def test_a_rate_that_is_far_too_large_goes_back_and_is_named(setting, stage):
+    agent = apply(ODE, {"chunk": 2, setting: 1e38})
     state = drive(agent, begin(agent), 2, SCHEDULE)
-    while agent.standing(state).phase != phase:
+    while agent.progress(state).stage != stage:
         state = agent.advance(state, SCHEDULE)
     after = agent.advance(state, SCHEDULE)
-    assert int(after.setbacks) == 1
-    assert same(after.belief, state.belief)
-    with pytest.raises(NotFinite, match=rf"in the {phase} phase of episode 1, update \d.*: went back .* {MOST} times"):
+    assert int(after.retries) == 1
+    drift, noise = (lambda s: learned(s).drift_net), (lambda s: s.trained["learner"].log_noise)
+    assert all(same(of(after), of(state)) for of in (drift, noise))
+    message = rf"in the {stage} stage of episode 1, update \d.*: retried {MOST_RETRIES} times"
+    with pytest.raises(NotFinite, match=message):
         agent.propose(state, SCHEDULE)
 
 
 def test_a_real_round_lowers_the_prediction_error():
-    agent = ENODE(replace(ODE, dynamics_updates=150, matching_updates=50, policy_updates=1, chunk=50))
+    agent = apply(ODE, {"dynamics_updates": 150, "matching_updates": 50, "policy_updates": 1, "chunk": 50})
     state = drive(agent, begin(agent), 2, SCHEDULE)
     errors = []
-    while int(state.phase) in (Phase.MATCHING, Phase.DYNAMICS):
+    while agent.progress(state).stage in ("matching", "dynamics"):
         state = agent.advance(state, SCHEDULE)
         errors.append(float(state.metrics["prediction_error"]))
     assert errors[-1] < 0.7 * errors[1]

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.interpolate import CubicHermiteSpline
 
-from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences, simulate
-from ctmle.dynamics import Descent, MultiStep, OdeFit, Slopes, init_ensemble, ode_updates
-from ctmle.dynamics.loop import Span
-from ctmle.dynamics.prediction import interpolated
-from ctmle.envs import Pendulum
+from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences
+from ctmle.envs import Pendulum, Spec
 from ctmle.envs.observation import Observation
-from ctmle.planning import LearnedWorld, Policy, init_feedback, random_signal, rollout
+from ctmle.models import SDE, Context, DriftNetwork, ODELearner, World
+from ctmle.models.prediction import MultiStep, Slopes, interpolated
+from ctmle.models.world import SpecReward
+from ctmle.planning import ActorCritic, Policy, init_feedback, random_signal, rollout
+from ctmle.plants import simulate
+from ctmle.training import Outcome, Span, run_updates
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -25,15 +27,39 @@ SPEC = Pendulum().spec
 FLOOR = 0.01
 
 
-def fit(prediction, updates=200, rate=5e-3, **changes) -> OdeFit:
-    settings = {"subsequences": 8, "length": 5, "noise_rate": 0.0, **changes}
-    return OdeFit(prediction, noise_floor=FLOOR, descent=Descent(updates, rate, final_rate=0.1), **settings)
+LONGEST_GAP = 0.1
 
 
-def ensemble_of(members: int, key: int = 0, hidden=(16, 16)):
-    return init_ensemble(
-        SPEC, jax.random.key(key), members=members, hidden=hidden, diffusion="none", floor=0.0
-    )  # fmt: skip
+def learner_with(segments: int = 1, updates: int = 200, rate: float = 5e-3, **changes) -> ODELearner:
+    """A learner of two members whose integrator takes so many steps to each gap."""
+    settings = {
+        "members": 2, "updates": updates, "matching_updates": updates, "rate": rate, "matching_rate": rate,
+        "batch": 8, "matching_batch": 8, "length": 5, "weight_decay": 0.0, "noise": "fixed", "noise_floor": FLOOR,
+        "solver": "rk4", "longest_step": LONGEST_GAP / segments, "model": DriftNetwork(hidden=(16, 16)),
+    }  # fmt: skip
+    return ODELearner(**(settings | changes))
+
+
+def trained(
+    learner: ODELearner, stage: str, data: Dataset, fit, first: int, count: int, key: int, spec=SPEC
+) -> Outcome:
+    """Run some updates of a stage."""
+    improver = ActorCritic(hidden=(8,))
+    values = improver.values(improver.init(SPEC, jax.random.key(0)))
+    world = World(learner.sde(fit), SpecReward(spec))
+    context = Context(spec, data, world, values, jnp.asarray(1, jnp.int32), LONGEST_GAP)
+    return run_updates(learner, stage, context, fit, Span.of(first, count, jax.random.key(key)))
+
+
+def losses_of(learner: ODELearner, prediction, ensemble, log_noise, batch: Sequences):
+    """Return the loss of every predicted look under every member."""
+    return eqx.filter_vmap(lambda sde, noise: learner.losses(prediction(SPEC, sde, batch), noise)[0])(
+        ensemble.stacked, log_noise
+    )
+
+
+def ensemble_of(members: int, key: int = 0):
+    return DriftNetwork(hidden=(16, 16)).init(SPEC, jax.random.key(key), members)
 
 
 def member_of(tree, i):
@@ -65,7 +91,7 @@ def reference_paths(ensemble, batch: Sequences, control: str) -> jax.Array:
 
 @eqx.filter_jit
 def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
-    def path(dynamics, policy, c, t, start):
+    def path(sde, policy, c, t, start):
         def u(s, y):
             if control == "closed-loop":
                 return policy(s, y)
@@ -73,7 +99,7 @@ def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
             return jnp.clip((s - t[piece]) ** jnp.arange(3.0, -1.0, -1.0) @ c[:, piece], -2, 2)
 
         return diffrax.diffeqsolve(
-            diffrax.ODETerm(lambda s, y, _: dynamics.drift(y, u(s, y))),
+            diffrax.ODETerm(lambda s, y, _: sde.drift(y, u(s, y))),
             diffrax.Tsit5(),
             t0=t[0],
             t1=t[-1],
@@ -84,11 +110,11 @@ def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
             max_steps=4096,
         ).ys
 
-    def member(dynamics):
+    def member(sde):
         rows = (batch.policies, coefficients, batch.t, batch.y[:, 0])
-        return eqx.filter_vmap(lambda *row: path(dynamics, *row))(*rows)
+        return eqx.filter_vmap(lambda *row: path(sde, *row))(*rows)
 
-    return eqx.filter_vmap(member)(ensemble)
+    return eqx.filter_vmap(member)(ensemble.stacked)
 
 
 @pytest.mark.parametrize("control", ["interpolated", "closed-loop"])
@@ -96,7 +122,7 @@ def test_a_multi_step_prediction_is_that_of_adaptive_steps(control):
     batch, ensemble = random_sequences(4, 5), ensemble_of(2)
     expected = reference_paths(ensemble, batch, control)
     for i in range(2):
-        found = MultiStep(segments=4, control=control)(SPEC, member_of(ensemble, i), batch)
+        found = MultiStep(segments=4, control=control)(SPEC, member_of(ensemble.stacked, i), batch)
         np.testing.assert_allclose(found, SPEC.observation.residual(batch.y[:, 1:], expected[i]), atol=2e-5)
 
 
@@ -123,17 +149,17 @@ def reference_loss(model, batch: Sequences, control: str) -> float:
 
 def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
     data, control = shared_data(), "interpolated"
-    how = fit(MultiStep(segments=2, control=control), updates=240, noise_rate=1.0)
-    belief = how.init(ensemble_of(2), 0.3)
+    learner = learner_with(2, updates=240, noise="learned", noise_rate=1.0, noise_level=0.3)
+    fit = learner.init(SPEC, jax.random.key(0))
     batch = sample_sequences(data, jax.random.key(1), count=4, length=5)
     ours, reference = [], []
     first = 0
     for count in (0, 20, 60, 160):
         if count:
-            belief = ode_updates(how, SPEC, data, belief, Span.of(first, count, jax.random.key(2))).state
+            fit = trained(learner, "dynamics", data, fit, first, count, 2).state
         first += count
-        model = (belief.ensemble, belief.log_noise)
-        ours.append(float(jnp.mean(how.losses(SPEC, model, batch)[0])))
+        model = (fit.ensemble, fit.log_noise)
+        ours.append(float(jnp.mean(losses_of(learner, MultiStep(segments=2, control=control), *model, batch))))
         reference.append(reference_loss(model, batch, control))
     np.testing.assert_allclose(ours, reference, rtol=1e-3, atol=1e-3)
     assert np.all(np.diff(reference) < 0)
@@ -143,26 +169,27 @@ def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
 def test_the_gradient_is_that_of_adaptive_steps():
     """Along a random direction in the parameters, against central differences of the reference."""
     batch, ensemble = random_sequences(2, 4, seed=3), ensemble_of(1)
-    how = fit(MultiStep(segments=8, control="closed-loop"))
-    belief = how.init(ensemble, 0.5)
+    learner, prediction = learner_with(), MultiStep(segments=8, control="closed-loop")
+    log_noise = jnp.full((1, 2), np.log(0.5 - FLOOR))
 
     def loss(ensemble):
-        return jnp.mean(how.losses(SPEC, (ensemble, belief.log_noise), batch)[0])
+        return jnp.mean(losses_of(learner, prediction, ensemble, log_noise, batch))
 
-    gradient = eqx.filter_grad(loss)(ensemble).drift_net
+    gradient = eqx.filter_grad(loss)(ensemble).stacked.drift_net
     direction = jax.tree.map(
         lambda leaf: jax.random.normal(jax.random.key(leaf.size), leaf.shape), eqx.filter(gradient, eqx.is_array)
     )
     along = sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(direction), strict=True))
     small, values = 1e-5, []
     for sign in (1, -1):
-        moved = eqx.apply_updates(ensemble.drift_net, jax.tree.map(lambda d, sign=sign: sign * small * d, direction))
-        moved = eqx.tree_at(lambda e: e.drift_net, ensemble, moved)
-        values.append(reference_loss((moved, belief.log_noise), batch, "closed-loop"))
+        step = jax.tree.map(lambda d, sign=sign: sign * small * d, direction)
+        moved = eqx.apply_updates(ensemble.stacked.drift_net, step)
+        moved = eqx.tree_at(lambda e: e.stacked.drift_net, ensemble, moved)
+        values.append(reference_loss((moved, log_noise), batch, "closed-loop"))
     np.testing.assert_allclose(along, (values[0] - values[1]) / (2 * small), rtol=2e-3)
 
 
-class LinearDynamics(eqx.Module):
+class LinearSDE(SDE):
     """dy = (A y + B u) dt: what a member would be if it were linear."""
 
     a: jax.Array
@@ -175,7 +202,7 @@ class LinearDynamics(eqx.Module):
         return jnp.zeros_like(y)
 
 
-LINEAR = LinearDynamics(jnp.asarray(np.array([[-0.2, 1.0], [-2.0, -0.3]])), jnp.asarray(np.array([[0.0], [1.5]])))
+LINEAR = LinearSDE(jnp.asarray(np.array([[-0.2, 1.0], [-2.0, -0.3]])), jnp.asarray(np.array([[0.0], [1.5]])))
 
 
 def linear_data(gap: float, looks: int = 41) -> Dataset:
@@ -194,7 +221,7 @@ def linear_data(gap: float, looks: int = 41) -> Dataset:
     return data
 
 
-def no_angles():
+def no_angles() -> Spec:
     return eqx.tree_at(lambda s: s.observation, SPEC, Observation(2, ()), is_leaf=lambda x: isinstance(x, Observation))
 
 
@@ -210,14 +237,13 @@ def test_slopes_of_a_linear_system_are_matched_to_third_order():
 
 def test_gradient_matching_finds_a_linear_drift():
     spec, data = no_angles(), linear_data(0.05)
-    ensemble = init_ensemble(spec, jax.random.key(1), members=2, hidden=(32,), diffusion="none", floor=0.0)
-    how = fit(Slopes(), updates=600, subsequences=32, rate=1e-2)
-    belief = how.init(ensemble, 0.1)
-    belief = ode_updates(how, spec, data, belief, Span.of(0, 600, jax.random.key(0))).state
+    model = DriftNetwork(hidden=(32,))
+    learner = learner_with(updates=600, rate=1e-2, matching_batch=32, noise_level=0.1, model=model)
+    fit = trained(learner, "matching", data, learner.init(spec, jax.random.key(1)), 0, 600, 0, spec).state
     y, u = data.states[:3].reshape(-1, 2), data.controls[:3].reshape(-1, 1)
     truth = LINEAR.drift(y, u)
     for i in range(2):
-        error = member_of(belief.ensemble, i).drift(y, u) - truth
+        error = member_of(fit.ensemble.stacked, i).drift(y, u) - truth
         assert float(jnp.sqrt(jnp.mean(error**2))) < 0.05 * float(jnp.sqrt(jnp.mean(truth**2)))
 
 
@@ -281,28 +307,34 @@ def test_looks_past_the_end_of_a_short_trajectory_are_not_counted():
     for length in (3, 5):
         batch = sample_sequences(data, jax.random.key(0), count=4, length=length)
         np.testing.assert_array_equal(jnp.sum(batch.real, axis=1), 3)
-        how = fit(MultiStep(), length=length)
-        belief = how.init(ensemble_of(2), 0.37)
-        after.append(ode_updates(how, SPEC, data, belief, Span.of(0, 5, jax.random.key(0))))
+        learner = learner_with(length=length)
+        after.append(trained(learner, "dynamics", data, learner.init(SPEC, jax.random.key(0)), 0, 5, 0))
     for name, value in after[0].metrics.items():
         np.testing.assert_allclose(after[1].metrics[name], value, rtol=1e-6)
 
 
-def test_a_belief_in_an_ode_has_no_noise():
+def test_a_learned_ode_has_no_noise():
     ensemble = ensemble_of(2)
-    world, feedback = LearnedWorld(ensemble), init_feedback(SPEC, jax.random.key(0), (8,))
+    world, feedback = World(ensemble, SpecReward(SPEC)), init_feedback(SPEC, jax.random.key(0), (8,))
     start = jax.random.normal(jax.random.key(1), (2, 3, 2))
     noises = (jax.random.normal(jax.random.key(k), (5, *start.shape)) for k in (0, 1))
-    a, b = (rollout(world, SPEC, feedback, start, noise, step=0.1).states for noise in noises)
+    a, b = (rollout(world, feedback, (jnp.zeros((2, 3)), start), noise, step=0.1).states for noise in noises)
     np.testing.assert_array_equal(a, b)
-    assert not world.noisy
+    assert not ensemble.noisy
 
 
-@pytest.mark.parametrize(("noise_rate", "learns"), [(0.0, False), (10.0, True)])
-def test_the_observation_noise_is_learned_or_fixed(noise_rate, learns):
-    data, how = shared_data(trajectories=1), fit(Slopes(), updates=100, noise_rate=noise_rate)
-    belief = how.init(ensemble_of(1), 0.37)
-    np.testing.assert_allclose(FLOOR + np.exp(belief.log_noise), 0.37)
-    after = ode_updates(how, SPEC, data, belief, Span.of(0, 100, jax.random.key(0))).state
-    assert bool(jnp.all(after.log_noise == belief.log_noise)) is not learns
-    assert bool(jnp.all(after.ensemble.drift_scale == belief.ensemble.drift_scale))
+@pytest.mark.parametrize("noise", ["fixed", "learned"])
+def test_the_observation_noise_is_learned_or_fixed(noise):
+    data, learner = shared_data(trajectories=1), learner_with(updates=100, members=1, noise=noise)
+    fit = learner.init(SPEC, jax.random.key(0))
+    np.testing.assert_allclose(FLOOR + np.exp(fit.log_noise), 0.37)
+    after = trained(learner, "matching", data, fit, 0, 100, 0).state
+    assert bool(jnp.all(after.log_noise == fit.log_noise)) is (noise == "fixed")
+    assert bool(jnp.all(after.ensemble.stacked.drift_scale == fit.ensemble.stacked.drift_scale))
+
+
+def test_settings_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="dynamics_length 1 leaves no look to predict"):
+        ODELearner(length=1)
+    with pytest.raises(ValueError, match=r"noise_floor 0\.5 must be below noise_level 0\.37"):
+        ODELearner(noise_floor=0.5)

@@ -1,43 +1,43 @@
 """Whole runs of ENODE: records, resuming, its own rule of success, bad settings, presets."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_agent import same
-from test_run import without_seconds
-from tiny import ODE, run_config
+from test_run import trained, without_seconds
+from tiny import run_experiment
 
-from ctmle.checks import check_config
-from ctmle.config import ENODEConfig, EvaluationConfig, preset
+from ctmle.agents import ENODE
 from ctmle.envs import Env
 from ctmle.lab.evaluate import Score, evaluate
-from ctmle.lab.report.compare import compare
+from ctmle.lab.experiment import Evaluation, start
+from ctmle.lab.report.comparison import compare
+from ctmle.lab.report.run_result import read_result
 from ctmle.lab.run import Run
+from ctmle.lab.session import save_checkpoint
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.sweeps.result import read_result
 from ctmle.planning import Policy, init_feedback, silent_signal
+from ctmle.plants import SimulatedSDE
 
 
-def enode_config(**changes):
-    return run_config(agent="enode", learner=ODE, random_looks=False, **changes)
+def enode(**options):
+    return run_experiment("enode", random_looks=False, **options)
 
 
 def test_resuming_from_any_moment_continues_identically(tmp_path):
-    config = enode_config(grid="exponential")
-    run = Run(config)
+    experiment = enode(schedule="exponential")
+    run = Run(experiment)
     moments = list(run.steps(run.init()))
     expected = [without_seconds(m.record) for m in moments if m.record]
-    folder = RunFolder.create(replace(config, out=str(tmp_path / "run")))
+    folder = RunFolder.create(experiment.changed({"out": str(tmp_path / "run")}))
     for i, moment in enumerate(moments):
         if not moment.resumable:
             continue
         records = [m.record for m in moments[: i + 1] if m.record]
-        run.save_checkpoint(folder, moment.state, records)
-        again = Run(config)
+        save_checkpoint(folder, experiment, moment.state, records)
+        again = Run(experiment)
         resumed = again.restore(folder.read_checkpoint())
         assert same(resumed, moment.state)
         if i % 3:  # from every third one, all the rest of the run as well
@@ -51,10 +51,9 @@ def test_resuming_from_any_moment_continues_identically(tmp_path):
 def test_records_have_the_fields_of_every_agent_and_none_of_a_diffusion(tmp_path):
     folders = []
     for seed in (0, 1):
-        config = enode_config(out=str(tmp_path / f"run{seed}"), seed=seed)
-        folders.append(RunFolder.create(config))
-        records = Run(config).train(folders[-1])
-        assert folders[-1].read_metrics() == records
+        folder, records = trained(enode(out=str(tmp_path / f"run{seed}"), seed=seed))
+        folders.append(folder)
+        assert folder.read_metrics() == records
     shared = {"episode", "score", "score_se", "success", "success_share", "lowest_reward", "episode_score", "looks",
               "mean_gap", "setbacks", "imagined_score"}  # fmt: skip
     own = {"dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise", "actor_loss",
@@ -102,9 +101,9 @@ class Clock(Env):
 
 @pytest.mark.parametrize("seconds", [None, 12.0])
 def test_tests_can_last_longer_than_an_episode(seconds):
-    env, config = Clock(), EvaluationConfig(test_seconds=seconds, rule="every", success=0.5, test_trajectories=2)
+    env, config = Clock(), Evaluation(test_seconds=seconds, rule="every", success=0.5, test_trajectories=2)
     idle = Policy(init_feedback(env.spec, jax.random.key(0), (4,)), silent_signal(env.spec, 3), jnp.zeros(()))
-    score, end = evaluate(env, idle, jax.random.key(1), config, step=0.05), seconds or 4.0
+    score, end = evaluate(SimulatedSDE(env, 0.05), idle, jax.random.key(1), config), seconds or 4.0
     np.testing.assert_allclose(score.lowest, np.exp(-0.1 * end), rtol=1e-4)
     np.testing.assert_allclose(score.each, np.mean(np.exp(-0.1 * np.arange(3.0, end + 0.01, 0.05))), rtol=1e-4)
     assert score.success == (end == 4.0)
@@ -113,27 +112,28 @@ def test_tests_can_last_longer_than_an_episode(seconds):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"dynamics_length": 1}, "--dynamics-length 1 leaves no look to predict"),
-        ({"noise_floor": 0.4}, "--noise-floor 0.4 must be below --noise-level 0.37"),
-        ({"noise_level": 0.0}, "--noise-level must be a positive number"),
-        ({"exploring_strength": 2.0}, "--exploring-strength must be between 0 and 1"),
-        ({"exploring_trajectories": -1}, "--exploring-trajectories must be a whole number of at least 0"),
-        ({"particles": 1}, "--particles 1 is fewer than one for each of the 2"),
+        ({"dynamics_length": 1}, "dynamics_length 1 leaves no look to predict"),
+        ({"noise_floor": 0.4}, "noise_floor 0.4 must be below noise_level 0.37"),
+        ({"noise_level": 0.0}, "noise_level must be a positive number"),
+        ({"exploring_strength": 2.0}, "strength must be between 0 and 1"),
+        ({"exploring_trajectories": -1}, "per_episode must be a whole number of at least 0"),
+        ({"particles": 1}, "particles 1 is fewer than one for each of the 2"),
     ],
 )
 def test_settings_that_cannot_work_are_named(changes, complaint):
     with pytest.raises(ValueError, match=complaint):
-        check_config(replace(enode_config(), learner=replace(ODE, **changes)))
+        enode(**changes)
 
 
 def test_presets_say_what_they_are():
-    default = preset("pendulum", "default", "enode")
-    assert default.learner == ENODEConfig()
-    assert (default.gap, default.random_looks, default.grid) == (0.1, False, "equidistant")
-    assert (default.learner.dynamics_updates, default.learner.policy_updates) == (1250, 250)
-    assert preset("cartpole-swingup", "default", "enode").learner.exploring_trajectories == 2
-    paper = preset("acrobot", "paper", "enode")
-    assert (paper.learner.noise, paper.learner.initial_trajectories, paper.observation) == ("fixed", 7, "trig")
+    default = start("pendulum", "enode")
+    assert default.agent == ENODE()
+    settings = default.settings
+    assert (settings["gap"], settings["random_looks"], settings["schedule"]) == (0.1, False, "equidistant")
+    assert (settings["dynamics_updates"], settings["policy_updates"]) == (1250, 250)
+    assert start("cartpole-swingup", "enode").settings["exploring_trajectories"] == 2
+    paper = start("acrobot", "enode", "paper").settings
+    assert (paper["noise"], paper["initial_trajectories"], paper["observation"]) == ("fixed", 7, "trig")
     for environment in ("pendulum", "cartpole", "cartpole-swingup", "acrobot", "linear-quadratic"):
         for name in ("default", "paper", "quick"):
-            check_config(preset(environment, name, "enode"))
+            start(environment, "enode", name)

@@ -1,4 +1,4 @@
-"""Exact CT-MLE: the sets and the choice by brute force, coverage, regret, and the run folder."""
+"""Tests of exact CT-MLE: sets and choices by brute force, coverage, regret, and the run folder."""
 
 import csv
 import json
@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from ctmle.config.exact import ExactConfig, resolved
+from ctmle.lab.cli.exact import ExactCommand, cases_of, checked, run_exact
 from ctmle.schedules import Equidistant, Looks
-from ctmle.theory import feedback, given_class, hidden_arm, rotation, theory_beta, ville_beta
-from ctmle.theory.exact import play, stack
-from ctmle.theory.exact.agent import ExactCTMLE, ExactState
-from ctmle.theory.exact.run import run_exact
+from ctmle.theory import theory_beta, ville_beta
+from ctmle.theory.exact import (
+    ExactCTMLE,
+    ExactState,
+    feedback,
+    given_class,
+    hidden_arm,
+    play,
+    rotation,
+    saturated,
+    stack,
+)
+from ctmle.theory.exact.precision import in_double
 from ctmle.theory.exact.summary import slope, wilson
-from ctmle.theory.precision import in_double
-from ctmle.theory.saturated import saturated
 
 
 def agent_on(models, beta, chained=False):
@@ -126,16 +133,13 @@ def test_a_class_of_your_own_needs_only_densities_and_values():
     def sample(key, policy, x, gap):
         return x + jnp.where(policy == 2, 1.0, 0.0) * gap + jnp.sqrt(gap) * jax.random.normal(key, x.shape)
 
-    models = given_class(
-        models=3, policies=3, log_density=log_density, value=lambda m, u: 1.0 if m == u else 0.0,
-        start=np.zeros(1), horizon=4.0, truth=2, sample=sample,
-    )  # fmt: skip
+    models = given_class(np.eye(3), log_density, start=np.zeros(1), horizon=4.0, truth=2, sample=sample)
     result = play(stack([agent_on(models, ville_beta(3, 0.1))]), Equidistant(1.0), 60, seeds(16))
     assert np.mean(np.asarray(result.policy)[0, :, -10:] == 2) > 0.9
     with pytest.raises(ValueError, match="divide the reward"):
-        given_class(
-            models=1, policies=1, log_density=log_density, value=lambda m, u: 2.0, start=np.zeros(1), horizon=1.0
-        )
+        given_class(np.full((1, 1), 2.0), log_density, start=np.zeros(1), horizon=1.0)
+    with pytest.raises(ValueError, match="one of the 3 models"):
+        given_class(np.eye(3), log_density, start=np.zeros(1), horizon=1.0, truth=3)
 
 
 def test_slope_and_share():
@@ -145,23 +149,28 @@ def test_slope_and_share():
     assert wilson(200, 200)[0] == pytest.approx(0.98116, abs=1e-4)
 
 
-def test_run_folder_is_whole_and_the_same_for_one_seed(tmp_path):
-    config = ExactConfig(noises=(0.2,), separations=(0.1, 0.3), gaps=(2.0,), gap=2.0, episodes=12, seeds=3, gap_seeds=2)
+def test_run_folder_is_whole_and_the_same_for_one_seed(tmp_path, monkeypatch):
+    command = checked(
+        ExactCommand(noises=(0.2,), separations=(0.1, 0.3), gaps=(2.0,), gap=2.0, episodes=12, seeds=3, gap_seeds=2)
+    )
     reported = []
-    for name in ("a", "b"):
-        config = replace(config, out=str(tmp_path / name))
-        folder, _ = run_exact(resolved(config), lambda done, total, case: reported.append((done, total)))
-        assert {path.name for path in folder.iterdir()} == {
-            "config.json", "instances.csv", "worst.csv", "regret.png", "confidence.png", "gap.png", "separation.png",
-        }  # fmt: skip
-    assert reported == 2 * [(i, 4) for i in range(1, 5)]
-    assert (tmp_path / "a" / "instances.csv").read_bytes() == (tmp_path / "b" / "instances.csv").read_bytes()
-    rows = list(csv.DictReader((tmp_path / "a" / "instances.csv").read_text().splitlines()))
+    folder, _ = run_exact(
+        replace(command, out=str(tmp_path / "a")), lambda done, total, case: reported.append((done, total))
+    )
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "instances.csv", "worst.csv", "regret.png", "confidence.png", "gap.png", "separation.png",
+    }  # fmt: skip
+    assert reported == [(i, 4) for i in range(1, 5)]
+    monkeypatch.setattr("ctmle.theory.exact.plots.plot_results", lambda *_: {})  # figures take most of the time
+    again, _ = run_exact(replace(command, out=str(tmp_path / "b")))
+    for name in ("instances.csv", "worst.csv"):
+        assert (folder / name).read_bytes() == (again / name).read_bytes()
+    rows = list(csv.DictReader((folder / "instances.csv").read_text().splitlines()))
     assert len(rows) == 2 + 3 * 2
     assert all(float(row["regret_low"]) <= float(row["regret"]) for row in rows)
-    assert json.loads((tmp_path / "a" / "config.json").read_text())["episodes"] == 12
+    assert json.loads((folder / "config.json").read_text())["episodes"] == 12
     with pytest.raises(ValueError, match="exists already"):
-        run_exact(resolved(config), lambda *_: None)
+        run_exact(replace(command, out=str(folder)))
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -183,4 +192,4 @@ def test_run_folder_is_whole_and_the_same_for_one_seed(tmp_path):
 )
 def test_settings_are_checked(change, message):
     with pytest.raises(ValueError, match=message):
-        resolved(replace(ExactConfig(), **change))
+        cases_of(checked(replace(ExactCommand(), **change)))

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny import run_config
+from tiny import run_experiment
 
 import ctmle.lab.cli.train  # noqa: F401 - nothing is imported any more once privileges are gone
 from ctmle.lab.cli.main import main
 from ctmle.lab.run import Run
+from ctmle.lab.session import Session, save_checkpoint
 from ctmle.lab.storage import RunFolder, files
 from ctmle.lab.storage.files import only_writer
 
@@ -76,12 +77,12 @@ def test_a_second_process_on_one_run_is_refused_until_the_first_is_gone(tmp_path
 
 
 def test_a_refused_process_leaves_the_log_alone(tmp_path):
-    config = run_config(out=str(tmp_path / "run"))
-    folder, run = RunFolder.create(config), Run(config)
-    run.save_checkpoint(folder, run.init(), [])
+    experiment = run_experiment(out=str(tmp_path / "run"))
+    folder, run = RunFolder.create(experiment), Run(experiment)
+    save_checkpoint(folder, experiment, run.init(), [])
     folder.metrics_file.write_text("what the first process wrote")
     with only_writer(folder.path), pytest.raises(ValueError, match="another process"):
-        run.train(folder, checkpoint=folder.read_checkpoint())
+        Session.resume(folder.path).train()
     assert folder.metrics_file.read_text() == "what the first process wrote"
 
 
@@ -181,10 +182,10 @@ def test_a_folder_that_cannot_be_made(workplace, privileges, capsys):
     assert list(workplace.iterdir()) == []
 
 
-def test_a_second_signal_stops_at_once_and_loses_at_most_the_phase(folder):
-    """The first asks; the second, while a long phase still runs, does not wait for it."""
-    long_phase = [*TINY["ct-mle"], "--dynamics-updates", "100000000", "--chunk", "100000000"]
-    victim = process(["train", "pendulum", *long_phase, "--out", "second"], folder, NEVER)
+def test_a_second_signal_stops_at_once_and_loses_at_most_the_stage(folder):
+    """The first asks; the second, while a long stage still runs, does not wait for it."""
+    long_stage = [*TINY["ct-mle"], "--dynamics-updates", "100000000", "--chunk", "100000000"]
+    victim = process(["train", "pendulum", *long_stage, "--out", "second"], folder, NEVER)
     while not list((folder / "second" / "checkpoints").glob("*.safetensors")):
         assert victim.poll() is None
         time.sleep(0.01)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from ctmle.data.gymnasium_view import GymnasiumView
-from ctmle.envs import ENVIRONMENTS, LinearQuadratic, Pendulum, make
+from ctmle.envs import LinearQuadratic, Pendulum, make
+from ctmle.plants.gymnasium_view import GymnasiumView
+from ctmle.registry import ENVIRONMENTS
 
 
-@pytest.mark.parametrize("name", list(ENVIRONMENTS))
+@pytest.mark.parametrize("name", ENVIRONMENTS.names)
 def test_gymnasiums_checker_is_content(name):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Box.*")  # unbounded observations; action ranges of physical units

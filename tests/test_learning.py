@@ -1,23 +1,20 @@
 """Learning, on fixed seeds and with wide margins: a small one in the gate, whole environments behind `make slow`."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from ctmle.config import preset
+from ctmle.lab.experiment import start
 from ctmle.lab.run import Run
 
 
-def scores(config) -> list[dict]:
-    run = Run(config)
+def scores(experiment) -> list[dict]:
+    run = Run(experiment)
     return [record for _, record in run.episodes(run.init())]
 
 
 def test_a_linear_system_is_controlled_after_one_episode():
-    start = preset("linear-quadratic", "quick")
-    learner = replace(start.learner, ensemble=3, dynamics_hidden=(32, 32), policy_hidden=(32, 32))
-    records = scores(replace(start, sigma=1.0, episodes=2, learner=learner))
+    options = {"ensemble": 3, "dynamics_hidden": (32, 32), "policy_hidden": (32, 32), "sigma": 1.0, "episodes": 2}
+    records = scores(start("linear-quadratic", "ct-mle", "quick").changed(options))
     assert max(r["score"] for r in records) > 0.85  # without control: 0; at best, about 0.98
     np.testing.assert_allclose(records[-1]["diffusion_learned"], 0.1, rtol=0.5)
 
@@ -27,5 +24,5 @@ def test_a_linear_system_is_controlled_after_one_episode():
     ("environment", "episodes"), [("pendulum", 3), ("cartpole", 5), ("acrobot", 15), ("cartpole-swingup", 15)]
 )
 def test_each_environment_succeeds(environment, episodes):
-    config = replace(preset(environment, "default"), episodes=episodes, stop_at_success=True)
-    assert any(record["success"] for record in scores(config))
+    experiment = start(environment).changed({"episodes": episodes, "stop_at_success": True})
+    assert any(record["success"] for record in scores(experiment))

@@ -1,4 +1,4 @@
-"""Exact transition laws, values and total variances, against scipy and simulation."""
+"""Tests of exact transition laws, values and total variances against scipy and simulation."""
 
 import jax
 import jax.numpy as jnp
@@ -9,19 +9,20 @@ from hypothesis import strategies as st
 from scipy.integrate import fixed_quad, quad_vec
 from scipy.linalg import expm
 
-from ctmle.theory import (
+from ctmle.theory import estimate_variance
+from ctmle.theory.exact import (
     Bump,
     MatrixLaw,
     Spiral,
     class_returns,
-    estimate_variance,
     hidden_arm,
     matrix_law,
     rotation,
+    saturated,
+    total_variances,
+    values,
 )
-from ctmle.theory.lattice import lattice
-from ctmle.theory.reward import total_variances, values
-from ctmle.theory.saturated import saturated
+from ctmle.theory.exact.lattice import lattice
 
 entries = st.floats(-2, 2)
 
@@ -31,7 +32,7 @@ spiral_transition = jax.jit(lambda *law_and_gap: Spiral(*law_and_gap[:4]).transi
 
 
 def scipy_law(a, b, g, gap):
-    """exp(A gap), the integral of exp(A s) b and of exp(A s) G G' exp(A s)', by quadrature."""
+    """Flow exp(A gap), shift (integral of exp(A s) b) and covariance (integral of exp(A s) G G' exp(A s)')."""
     shift = quad_vec(lambda s: expm(a * s) @ b, 0, gap)[0]
     covariance = quad_vec(lambda s: expm(a * s) @ g @ g.T @ expm(a * s).T, 0, gap)[0]
     return expm(a * gap), shift, covariance
@@ -99,7 +100,7 @@ def test_total_variance_and_value_agree_with_simulation(make):
 
 @pytest.mark.usefixtures("x64")
 def test_total_variance_of_a_linear_reward_limit():
-    """A very wide bump off its peak is linear: Var of the integral of an OU path, which is known."""
+    """A very wide bump is linear away from its peak, so Var is that of the integral of an OU path."""
     noise, width, horizon = 0.01, 50.0, 2.0
     laws = Spiral(jnp.ones(1), jnp.zeros(1), jnp.zeros((1, 1)), jnp.full(1, noise))
     reward = Bump(jnp.array([width]), jnp.array([width]), horizon)

@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ctmle.dynamics import (
-    Gaussian,
-    NegativeLogLikelihood,
-    SlicedScoreMatching,
-    gaussian_score_matching,
-    sliced_score_matching,
-)
-from ctmle.dynamics.gaussian import UNROLLED_UP_TO, cholesky
+from ctmle.models import Gaussian, NegativeLogLikelihood, SlicedScoreMatching
+from ctmle.models.gaussian import UNROLLED_UP_TO, cholesky
+from ctmle.models.objectives import gaussian_score_matching, sliced_score_matching
 
 pytestmark = pytest.mark.usefixtures("x64", "strict_dtypes")
 
@@ -119,7 +114,7 @@ def test_weighted_score_matching_has_a_bounded_scale(gap, level):
     """Sigma = g^2 h: the loss scales as 1/h, its weighted form does not."""
     law = Gaussian(jnp.zeros(1), jnp.full((1, 1), level * gap**0.5))
     residual = jnp.full(1, level * gap**0.5)  # one standard deviation
-    plain = SlicedScoreMatching(0, weighted=False)(law, residual, jnp.asarray(gap), jax.random.key(0))
+    plain = SlicedScoreMatching(0, gap_weighted=False)(law, residual, jnp.asarray(gap), jax.random.key(0))
     weighted = SlicedScoreMatching(0)(law, residual, jnp.asarray(gap), jax.random.key(0))
     np.testing.assert_allclose(plain, -0.5 / (level**2 * gap), rtol=1e-6)
     np.testing.assert_allclose(weighted, -0.5 / level**2, rtol=1e-6)

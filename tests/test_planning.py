@@ -9,39 +9,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctmle.data import Dataset, Trajectory, Transitions
-from ctmle.dynamics import Descent, init_ensemble
-from ctmle.dynamics.loop import Span
-from ctmle.dynamics.mlp import Mlp, with_fixed_networks
-from ctmle.envs import LinearQuadratic, Pendulum
+from ctmle.envs import Env, LinearQuadratic, Pendulum
+from ctmle.models import Context, DiagonalNetwork, Optimism, TrueSDE, Values, World
+from ctmle.models.optimism import advantage
+from ctmle.models.world import SpecReward
 from ctmle.planning import (
-    CriticAdvantage,
-    Improve,
-    LearnedWorld,
+    ActorCritic,
+    MixedStarts,
     Policy,
-    Starts,
-    TrueWorld,
-    improve_updates,
+    SmoothSignals,
     init_feedback,
-    planning_share,
+    plain,
     random_signal,
     returns_to_go,
     rollout,
     silent_signal,
 )
+from ctmle.training import Mlp, Span, run_updates
+from ctmle.training.mlp import with_fixed_networks
 
 
 @pytest.mark.usefixtures("x64", "strict_dtypes")
 @pytest.mark.parametrize("prepare", [lambda world: world, with_fixed_networks], ids=["networks", "fixed networks"])
 def test_gradient_through_a_rollout_is_the_finite_difference(prepare):
     spec = Pendulum().spec
-    ensemble = init_ensemble(spec, jax.random.key(0), members=2, hidden=(16, 8), diffusion="state", floor=0.01)
-    world = prepare(LearnedWorld(ensemble))
+    ensemble = DiagonalNetwork(hidden=(16, 8)).init(spec, jax.random.key(0), 2)
+    world = World(prepare(ensemble), SpecReward(spec))
     feedback = init_feedback(spec, jax.random.key(1), (16,))
     feedback = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_array(leaf) else leaf, feedback)
     start = jax.random.normal(jax.random.key(2), (2, 3, 2), dtype=jnp.float64)
 
     def value(feedback):
-        path = rollout(world, spec, feedback, start, jax.random.normal(jax.random.key(3), (10, *start.shape)), step=0.1)
+        noise = jax.random.normal(jax.random.key(3), (10, *start.shape))
+        path = rollout(world, feedback, (jnp.zeros((2, 3)), start), noise, step=0.1)
         return jnp.mean(returns_to_go(path.rewards, path.rewards[-1], 0.1, 5.0)[0])
 
     gradient = eqx.filter_grad(value)(feedback)
@@ -78,24 +78,32 @@ def test_returns_to_go_are_discounted_trapezoids(rewards, last, tau):
 
 def test_each_particle_follows_its_own_member():
     spec = Pendulum(sigma=0.0).spec
-    ensemble = init_ensemble(spec, jax.random.key(0), members=3, hidden=(8,), diffusion="constant", floor=0.01)
-    world = LearnedWorld(ensemble)
+    ensemble = DiagonalNetwork(hidden=(8,), diffusion="constant").init(spec, jax.random.key(0), 3)
     y, u = jnp.ones((3, 4, 2)), jnp.ones((3, 4, 1))
     for i in range(3):
-        member = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, ensemble)
-        np.testing.assert_allclose(world.drift(y, u)[i], member.drift(y[i], u[i]), rtol=1e-5)
+        member = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, ensemble.stacked)
+        np.testing.assert_allclose(ensemble.drift(y, u)[i], member.drift(y[i], u[i]), rtol=1e-5)
 
 
-def starts_at(env, states, **shares) -> Starts:
-    spec = env.spec
+def context_of(env: Env, states: jax.Array, improver: ActorCritic | None = None) -> Context:
+    """Return the context of an update in the true SDE, after one trajectory through these states."""
+    spec, improver = env.spec, improver or ActorCritic(hidden=(8,))
     like = Trajectory(jnp.zeros(len(states)), states, jnp.zeros((len(states), spec.control_size)), jnp.zeros(()))
-    return Starts.from_data(spec, Dataset.empty(like, 2).add(like), **shares)
+    return Context(
+        spec=spec,
+        data=Dataset.empty(like, 2).add(like),
+        world=World(TrueSDE(env), SpecReward(spec)),
+        values=improver.values(improver.init(spec, jax.random.key(9))),
+        episode=jnp.asarray(1, jnp.int32),
+        longest_gap=0.1,
+    )
 
 
 def test_starts_mix_data_reset_and_box():
-    env = LinearQuadratic()
-    states = jnp.asarray([[-3.0], [0.0], [5.0]])
-    everything = starts_at(env, states, reset_share=0.3, box_share=0.3).sample(jax.random.key(0), 2, 2000)
+    starts = MixedStarts(reset_share=0.3, box_share=0.3)
+    pool = starts.prepare(context_of(LinearQuadratic(), jnp.asarray([[-3.0], [0.0], [5.0]])))
+    times, everything = starts.sample(pool, jax.random.key(0), 2, 2000)
+    assert times.shape == (2, 2000)
     values = np.asarray(everything).ravel()
     at_reset, at_data = np.isclose(values, 1.0), np.isin(values, [-3.0, 0.0, 5.0])
     assert abs(at_reset.mean() - 0.3) < 0.03
@@ -109,21 +117,18 @@ def test_starts_mix_data_reset_and_box():
 def test_actor_critic_finds_the_known_optimum():
     """On the true linear-quadratic SDE, the policy's slope at 0 comes near the Riccati gain (discounting lowers it)."""
     env = LinearQuadratic(sigma=1.0)
-    improve = Improve(
-        hidden=(32, 32), horizon=1.0, step=0.1, discount_time=5.0, particles=64,
-        actor_descent=Descent(400, 3e-3, 0.1, clip=10.0), critic_descent=Descent(400, 3e-3, clip=10.0),
-        critic_steps=5, critic_batch=128, target_every=25,
+    improver = ActorCritic(
+        hidden=(32, 32), updates=400, particles=64, critic_rate=3e-3, critic_steps=5, critic_batch=128,
+        bootstrap_episodes=1, starts=MixedStarts(reset_share=0.2, box_share=0.4),
     )  # fmt: skip
-    starts = starts_at(env, jnp.linspace(-1.0, 1.0, 9)[:, None], reset_share=0.2, box_share=0.4)
-    state = improve.init(env.spec, jax.random.key(0))
-    span = Span.of(0, 400, jax.random.key(1))
-    chunk = improve_updates(improve, env.spec, TrueWorld(env), starts, jnp.ones(()), state, span)
-    state = chunk.state
+    context = context_of(env, jnp.linspace(-1.0, 1.0, 9)[:, None], improver)
+    state = improver.init(env.spec, jax.random.key(0))
+    outcome = run_updates(improver, "policy", context, state, Span.of(0, 400, jax.random.key(1)))
     x = jnp.asarray([[-0.3], [0.3]])
-    u = np.asarray(state.feedback(x)).ravel()
+    u = np.asarray(improver.feedback(outcome.state)(jnp.zeros(2), x)).ravel()
     gain = -(u[1] - u[0]) / 0.6
     assert gain == pytest.approx(env.best_gain, rel=0.2)
-    assert np.isfinite(float(chunk.metrics["critic_loss"]))
+    assert np.isfinite(float(outcome.metrics["critic_loss"]))
 
 
 def test_signals_are_smooth_bounded_in_their_double_integral_and_use_the_range():
@@ -142,33 +147,49 @@ def test_a_policy_is_feedback_plus_signal_within_bounds():
     feedback = init_feedback(spec, jax.random.key(0), (8,))
     signal = random_signal(spec, jax.random.key(1))
     y, t = jax.random.normal(jax.random.key(2), (50, 2)), jnp.linspace(0.0, 5.0, 50)
-    plain = Policy(feedback, silent_signal(spec, 3), jnp.ones(()))(t, y)
+    without = Policy(feedback, silent_signal(spec, 3), jnp.ones(()))(t, y)
     explore = Policy(feedback, signal, jnp.zeros(()))(t, y)
     both = Policy(feedback, signal, jnp.ones(()))(t, y)
-    np.testing.assert_allclose(plain, feedback(y))
+    np.testing.assert_allclose(without, feedback(t, y))
     np.testing.assert_allclose(explore, jnp.clip(signal(t), -2, 2))
-    np.testing.assert_allclose(both, jnp.clip(feedback(y) + signal(t), -2, 2), atol=1e-6)
+    np.testing.assert_allclose(both, jnp.clip(feedback(t, y) + signal(t), -2, 2), atol=1e-6)
 
 
 def test_advantage_is_reward_plus_discounted_target_minus_value():
     spec = Pendulum().spec
-    state = Improve(
-        hidden=(8,), horizon=1.0, step=0.1, discount_time=5.0, particles=1, actor_descent=Descent(1, 0.1),
-        critic_descent=Descent(1, 0.1), critic_steps=1, critic_batch=1, target_every=1,
-    ).init(spec, jax.random.key(0))  # fmt: skip
+    state = ActorCritic(hidden=(8,)).init(spec, jax.random.key(0))
     other = jax.tree.map(lambda leaf: 2 * leaf if eqx.is_array(leaf) else leaf, state.critic)
     y, y_next, u = jnp.ones((2, 3, 2)), 2 * jnp.ones((2, 3, 2)), jnp.ones((2, 3, 1))
     gap = jnp.full((2, 3), 0.25)
     u_next = -u
     batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, u_next, None)
-    advantage = CriticAdvantage(state.critic, other, spec, 5.0)(batch)
+    found = advantage(SpecReward(spec), Values(state.critic, other, 5.0), batch)
     gained = 0.5 * 0.25 * (spec.reward(y, u) + np.exp(-0.05) * spec.reward(y_next, u_next))
-    expected = gained + np.exp(-0.05) * other(y_next) - state.critic(y)
-    np.testing.assert_allclose(advantage, expected, rtol=1e-5)
+    expected = gained + np.exp(-0.05) * other(gap, y_next) - state.critic(batch.t, y)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @given(st.integers(2, 50))
-def test_planning_share_is_ten_to_one_from_episode_2_on_and_fades_with_eta(episode):
-    assert planning_share(4.0, 1, 10.0) == 0.0
-    assert planning_share(4.0, episode, 10.0) == pytest.approx(0.1)
-    assert planning_share(400.0, episode, 10.0) == pytest.approx(0.001)
+def test_optimism_is_one_to_ten_from_episode_2_on_and_fades_with_eta(episode):
+    table, weak, now = Optimism(), Optimism(eta_base=400.0), jnp.asarray(episode)
+    assert float(table.share(jnp.asarray(1))) == 0.0
+    assert float(table.share(now)) == pytest.approx(0.1)
+    assert float(weak.share(now)) == pytest.approx(0.001)
+    assert table.eta(episode) == 4.0 / episode
+
+
+def test_smooth_signals_act_alone_at_first_and_on_top_of_the_policy_later():
+    spec, exploration = Pendulum().spec, SmoothSignals(strength=0.25)
+    feedback, key = init_feedback(spec, jax.random.key(0), (8,)), jax.random.key(1)
+    first, later = (exploration.controller(None, spec, feedback, first=f, key=key) for f in (True, False))
+    assert [float(policy.gain) for policy in (first, later, plain(spec, feedback))] == [0.0, 1.0, 1.0]
+    np.testing.assert_allclose(later.signal.amplitudes, 0.25 * first.signal.amplitudes)
+    y, t = jnp.zeros((3, 2)), jnp.arange(3.0)
+    np.testing.assert_allclose(plain(spec, feedback)(t, y), feedback(t, y))
+
+
+def test_settings_of_the_actor_critic_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"policy_step 2 is longer than policy_horizon 1"):
+        ActorCritic(step=2.0)
+    with pytest.raises(ValueError, match="together at most 1"):
+        MixedStarts(reset_share=0.6, box_share=0.5)

@@ -1,4 +1,4 @@
-"""`ctmle reproduce`: what it writes and says, on made-up results and on real ones."""
+"""`ctmle reproduce`: its files and messages, on made-up results and on real ones."""
 
 import csv
 import json
@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 from synthetic import SHOWING, errors, failed, gaps_rise, results
 
-from ctmle.config import ReproduceCommand
-from ctmle.lab.cli.main import _parse, main
+from ctmle.lab.cli.main import main
+from ctmle.lab.cli.parse import parse
+from ctmle.lab.cli.reproduce import ReproduceCommand
 from ctmle.lab.cli.spelled import spelled
-from ctmle.lab.paper import experiment
+from ctmle.lab.cli.sweep import SweepCommand
+from ctmle.lab.paper.experiments import paper_experiment
 from ctmle.lab.paper.findings import find, write_findings
 from ctmle.lab.paper.outcomes import finished
+from ctmle.lab.report.pictures import save
 from ctmle.lab.sweeps import Plan
-from ctmle.pictures import save
 
 NAMES = tuple(SHOWING)
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("name", NAMES)
 def test_findings_are_written_whole_and_read_back(name, tmp_path):
     asked = ReproduceCommand(name, size="smoke", seeds=2)
-    study = experiment(asked)
+    study = paper_experiment(asked.experiment)
     plan = Plan.of(study.runs(asked))
     found = results(study.runs(asked), SHOWING[name])
     found[-1] = failed(found[-1])
@@ -45,13 +47,13 @@ def test_findings_are_written_whole_and_read_back(name, tmp_path):
     rows = list(csv.DictReader(files["results.csv"].decode().splitlines()))
     assert [tuple(map(float, row["scores"].split())) for row in rows] == [result.scores for result in found]
     assert [row["first_success"] for row in rows[:-1]] == [str(r.first_success or "") for r in found[:-1]]
-    assert [float(row["seed"]) for row in rows] == [result.config.seed for result in found]
+    assert [float(row["seed"]) for row in rows] == [result.settings["seed"] for result in found]
     assert (rows[0]["seconds"], rows[-1]["status"]) == ("7.0", "failed")
 
 
 def test_findings_that_cannot_be_written_leave_those_of_before(tmp_path, monkeypatch):
     asked = ReproduceCommand("convergence", size="smoke")
-    study = experiment(asked)
+    study = paper_experiment(asked.experiment)
     plan, found = Plan.of(study.runs(asked)), results(study.runs(asked), errors(-0.5))
     place = write_findings(tmp_path / "findings", find(study, "first", plan, found))
 
@@ -66,10 +68,10 @@ def test_findings_that_cannot_be_written_leave_those_of_before(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scores", [lambda c, r: [0.0] * c.episodes, lambda c, r: [0.95] * c.episodes])
+@pytest.mark.parametrize("scores", [lambda s, r: [0.0] * s["episodes"], lambda s, r: [0.95] * s["episodes"]])
 def test_figures_and_tables_of_runs_that_are_all_alike(name, scores, tmp_path):
     asked = ReproduceCommand(name, size="smoke")
-    study = experiment(asked)
+    study = paper_experiment(asked.experiment)
     found = results(study.runs(asked), scores)
     save(study.figure(found), tmp_path / "figure.png")
     assert study.measured(found).rows
@@ -78,8 +80,8 @@ def test_figures_and_tables_of_runs_that_are_all_alike(name, scores, tmp_path):
 
 def test_a_cell_without_finished_runs_is_not_known(tmp_path):
     asked = ReproduceCommand("gap", size="smoke")
-    study = experiment(asked)
-    found = [r for r in results(study.runs(asked), gaps_rise) if (r.config.sigma, r.config.gap) != (0.0, 0.5)]
+    study = paper_experiment(asked.experiment)
+    found = [r for r in results(study.runs(asked), gaps_rise) if (r.settings["sigma"], r.settings["gap"]) != (0.0, 0.5)]
     save(study.figure(found), tmp_path / "figure.png")
     assert study.measured(found).rows[0][2] == "not known"
     assert {v.decision for v in study.verdicts(found)} == {"not decided"}
@@ -93,7 +95,7 @@ def test_a_dry_run_says_what_there_is_to_do_and_writes_nothing(tmp_path, monkeyp
     main(["reproduce", "gap", "--environments", "pendulum", "--dry-run"])
     said = capsys.readouterr().out
     assert "ctmle reproduce gap --environments pendulum\n" in said
-    assert "63 runs: 0 finished, 0 begun, 63 to do, at most " in said
+    assert "63 runs: 0 finished, 0 begun, 63 to do, time unknown until a run has ended" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,8 +134,10 @@ def test_mistakes_are_one_line_and_write_nothing(line, complaint, tmp_path, monk
     ],
 )
 def test_a_command_spells_itself(line):
-    asked = _parse(shlex.split(line)[1:])
-    assert _parse(shlex.split(spelled(asked))[1:]) == asked
+    _, name, *words = shlex.split(line)
+    kind = {"reproduce": ReproduceCommand, "sweep": SweepCommand}[name]
+    asked = parse(kind, words, f"ctmle {name}")
+    assert parse(kind, shlex.split(spelled(asked))[2:], f"ctmle {name}") == asked
     assert sorted(shlex.split(spelled(asked))) == sorted(shlex.split(line))
 
 

@@ -1,16 +1,25 @@
-"""Which runs the experiments of the paper are made of."""
+"""The runs that the paper's experiments are made of."""
 
 from collections import Counter
 
 import pytest
 from synthetic import SHOWING
 
-from ctmle.checks import check_config
-from ctmle.config import ReproduceCommand
-from ctmle.lab.paper import experiment
+from ctmle.lab.cli.reproduce import ReproduceCommand
+from ctmle.lab.experiment import Experiment
+from ctmle.lab.paper.experiments import paper_experiment
 from ctmle.lab.sweeps import Plan
 
 NAMES = tuple(SHOWING)
+
+
+def runs_of(name, **options) -> list[Experiment]:
+    return paper_experiment(name).runs(ReproduceCommand(name, **options))
+
+
+def values(runs: list[Experiment], *names: str) -> set[tuple]:
+    """Return the combinations of values that these options have."""
+    return {tuple(run.settings[name] for name in names) for run in runs}
 
 
 @pytest.mark.parametrize(
@@ -30,57 +39,43 @@ NAMES = tuple(SHOWING)
         ("convergence", "smoke", 2),
     ],
 )
-def test_plans_have_the_promised_number_of_runs_that_work(name, size, runs):
-    asked = ReproduceCommand(name, size=size)
-    configs = experiment(asked).runs(asked)
-    assert len(Plan.of(configs).runs) == len(configs) == runs  # no two alike
-    for config in configs:
-        check_config(config)
+def test_plans_have_the_promised_number_of_runs(name, size, runs):
+    found = runs_of(name, size=size)
+    assert len(Plan.of(found).runs) == len(found) == runs  # no two are equal
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_more_seeds_add_runs_and_change_none(name):
-    few, many = ReproduceCommand(name, seeds=2), ReproduceCommand(name, seeds=3)
-    there = experiment(few).runs(few)
-    more = experiment(many).runs(many)
-    assert all(config in more for config in there)
-    assert {config.seed for config in more if config not in there} == {2}
+    few, many = Plan.of(runs_of(name, seeds=2)).runs, Plan.of(runs_of(name, seeds=3)).runs
+    assert {run.name for run in few} < {run.name for run in many}
+    assert {run.settings["seed"] for run in many if run not in few} == {2}
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", ["small", "smoke"])
 def test_environments_and_presets_are_those_asked_for(name, size):
-    asked = ReproduceCommand(name, size=size, environments=("acrobot", "cartpole"), preset="paper")
-    configs = experiment(asked).runs(asked)
-    assert list(dict.fromkeys(config.environment for config in configs)) == ["acrobot", "cartpole"]
-    assert {config.preset for config in configs} == {"paper"}
-    assert {config.observation for config in configs} == {"trig"}
-    for config in configs:
-        check_config(config)
+    found = runs_of(name, size=size, environments=("acrobot", "cartpole"), preset="paper")
+    assert list(dict.fromkeys(run.environment for run in found)) == ["acrobot", "cartpole"]
+    assert values(found, "preset", "observation") == {("paper", "trig")}
 
 
 def test_the_comparison_is_the_papers():
-    asked = ReproduceCommand("comparison")
-    configs = experiment(asked).runs(asked)
-    assert {config.sigma for config in configs} == {2.0}
-    assert {(c.environment, c.episodes) for c in configs} == {("pendulum", 5), ("cartpole", 15), ("acrobot", 15)}
-    assert Counter(c.agent for c in configs) == {"ct-mle": 9, "enode": 9, "sac-tacos": 9}
-    assert not any(config.stop_at_success for config in configs)
+    found = runs_of("comparison")
+    assert values(found, "sigma", "stop_at_success") == {(2.0, False)}
+    assert values(found, "environment", "episodes") == {("pendulum", 5), ("cartpole", 15), ("acrobot", 15)}
+    assert Counter(run.algorithm for run in found) == {"ct-mle": 9, "enode": 9, "sac-tacos": 9}
 
 
 def test_the_grid_of_gaps_is_the_papers():
-    asked = ReproduceCommand("gap", size="paper")
-    configs = experiment(asked).runs(asked)
-    assert sorted({config.sigma for config in configs}) == [0.0, 0.4, 0.8, 1.2, 1.6, 2.0]
-    assert {config.gap for config in configs} == {2.0**-i for i in range(8)}
-    assert {(c.environment, c.episodes) for c in configs} == {("pendulum", 15), ("cartpole", 30), ("acrobot", 25)}
-    assert all(c.stop_at_success and not c.learner.optimism and c.agent == "ct-mle" for c in configs)
+    found = runs_of("gap", size="paper", seeds=1)
+    assert values(found, "sigma", "gap") == {
+        (sigma, 2.0**-i) for sigma in (0.0, 0.4, 0.8, 1.2, 1.6, 2.0) for i in range(8)
+    }
+    assert values(found, "environment", "episodes") == {("pendulum", 15), ("cartpole", 30), ("acrobot", 25)}
+    assert values(found, "stop_at_success", "optimism", "agent") == {(True, False, "ct-mle")}
 
 
 def test_widths_and_convergence_are_the_papers():
-    wide, long = ReproduceCommand("width"), ReproduceCommand("convergence")
-    hidden = [config.learner.dynamics_hidden for config in experiment(wide).runs(wide)]
+    hidden = [run.settings["dynamics_hidden"] for run in runs_of("width")]
     assert hidden[::3] == [(units,) * 3 for units in (150, 175, 200, 225, 250)]
-    assert {(c.environment, c.sigma, c.gap, c.episodes) for c in experiment(long).runs(long)} == {
-        ("pendulum", 2.0, 0.125, 15)
-    }
+    assert values(runs_of("convergence"), "environment", "sigma", "gap", "episodes") == {("pendulum", 2.0, 0.125, 15)}

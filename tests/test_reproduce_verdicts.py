@@ -1,17 +1,16 @@
-"""What the experiments say of worlds that are as the paper claims, and of others."""
-
-from dataclasses import replace
+"""Verdicts of the experiments on worlds that are as the paper claims, and on others."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import SHOWING, errors, gaps_fall, gaps_rise, learners, results, success_at, widths
-from tiny import run_config
+from tiny import run_experiment
 
-from ctmle.config import ReproduceCommand
-from ctmle.lab.paper import experiment
-from ctmle.lab.paper.grid import Grid
+from ctmle.lab.cli.reproduce import ReproduceCommand
+from ctmle.lab.paper.convergence import Convergence
+from ctmle.lab.paper.episode_grid import EpisodeGrid
+from ctmle.lab.paper.experiments import paper_experiment
 from ctmle.lab.paper.outcomes import episodes_to_success
 from ctmle.lab.paper.verdict import above, below, is_value, within
 from ctmle.lab.report.statistics import Estimate
@@ -21,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def decisions(name, scores, **settings):
-    """What is decided of each claim, by a piece of the claim's text, for runs with such scores."""
+    """Return a function from a piece of a claim's text to the decisions on it, for runs with such scores."""
     asked = ReproduceCommand(name, **settings)
-    study = experiment(asked)
+    study = paper_experiment(name, asked.optimum)
     verdicts = study.verdicts(results(study.runs(asked), scores))
     assert {verdict.seeds for verdict in verdicts} == {asked.seeds or verdicts[0].seeds}
     return lambda piece: {verdict.decision for verdict in verdicts if piece in verdict.claim}
@@ -75,11 +74,11 @@ def test_a_comparison_that_contradicts_them():
 
 
 def test_claims_about_pace_and_the_hardest_system():
-    def scores(config, random):
-        lead = {"pendulum": 0.1, "cartpole": 0.2, "acrobot": 0.5}[config.environment]
-        start, end = (0.1, 0.3 + lead) if config.agent == "ct-mle" else (0.25, 0.3)
-        noise = 0.03 if config.agent == "ct-mle" else 0.002
-        return np.linspace(start, end, config.episodes) + random.normal(0, noise, config.episodes)
+    def scores(settings, random):
+        lead = {"pendulum": 0.1, "cartpole": 0.2, "acrobot": 0.5}[settings["environment"]]
+        start, end = (0.1, 0.3 + lead) if settings["agent"] == "ct-mle" else (0.25, 0.3)
+        noise = 0.03 if settings["agent"] == "ct-mle" else 0.002
+        return np.linspace(start, end, settings["episodes"]) + random.normal(0, noise, settings["episodes"])
 
     said = decisions("comparison", scores, seeds=8)
     assert said("faster at first") == said("varies less") == said("is largest on acrobot") == {"agrees"}
@@ -98,20 +97,20 @@ def test_gaps_that_rise_and_fall():
 
 @pytest.mark.parametrize("episode", [1, 99])
 def test_gaps_that_make_no_difference_decide_nothing(episode):
-    """Whether every run succeeds at once or none ever does."""
-    said = decisions("gap", lambda config, random: success_at(episode, config))
+    """Every run succeeds at once, or none ever does."""
+    said = decisions("gap", lambda settings, random: success_at(episode, settings))
     assert said("") == {"not decided"}
 
 
 def grid(cells, budget=5):
-    """Of one sigma; each cell a gap from 1 down by halves, with episodes to success of every seed; None for none."""
+    """Make a grid of one sigma: a cell for each gap 1, 1/2, ..., with every seed's episodes to success; None: never."""
     runs = [
-        run_config(gap=2.0**-i, seed=seed, episodes=budget, stop_at_success=True)
+        run_experiment(gap=2.0**-i, seed=seed, episodes=budget, stop_at_success=True)
         for i, cell in enumerate(cells)
         for seed in range(len(cell))
     ]
     at = iter([episode for cell in cells for episode in cell])
-    return Grid.of("pendulum", results(runs, lambda config, random: success_at(next(at) or 99, config)))
+    return EpisodeGrid.of("pendulum", results(runs, lambda settings, random: success_at(next(at) or 99, settings)))
 
 
 def test_the_optimal_gap_is_the_largest_with_the_fewest_episodes():
@@ -125,7 +124,7 @@ def test_the_optimal_gap_is_the_largest_with_the_fewest_episodes():
 
 
 def test_no_success_counts_as_one_episode_more_than_there_were():
-    runs = results([run_config(episodes=7)] * 2, lambda config, random: success_at(99, config))
+    runs = results([run_experiment(episodes=7)] * 2, lambda settings, random: success_at(99, settings))
     assert episodes_to_success(runs).tolist() == [8, 8]
     assert grid([[None, 1]]).means().tolist() == [[3.5]]
     assert grid([[None, 1]]).succeeded == ("1 of 2",)
@@ -158,16 +157,14 @@ def test_an_exponent_is_recovered_where_the_optimum_is_known(exponent, falls, as
 
 
 def test_errors_are_measured_from_the_best_that_is_known():
-    asked = ReproduceCommand("convergence", seeds=2)
-    study, better = experiment(asked), experiment(replace(asked, optimum=0.99))
-    runs = results(study.runs(asked), errors(-0.5))
+    runs = results(Convergence().runs(ReproduceCommand("convergence", seeds=2)), errors(-0.5))
     best = max(max(result.scores) for result in runs)
-    (own,), (given_,) = study.errors(runs), better.errors(runs)  # pyright: ignore[reportAttributeAccessIssue]
+    (own,), (given_,), (low,) = (Convergence(optimum).errors(runs) for optimum in (None, 0.99, 0.1))
     assert own.optimum == best
     assert own.each.min() == 0
     assert given_.optimum == 0.99
     assert given_.each.min() == pytest.approx(0.99 - best)
-    assert experiment(replace(asked, optimum=0.1)).errors(runs)[0].optimum == best  # pyright: ignore[reportAttributeAccessIssue]
+    assert low.optimum == best
     mean = own.each.mean(axis=0)
     assert own.so_far.mean(axis=0)[2] == pytest.approx(mean[:3].mean())
 

@@ -1,19 +1,17 @@
 """Whole runs: files, determinism, evaluation that gives the same score again, and resuming from saved files."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from test_agent import same
-from tiny import run_config
+from tiny import run_experiment
 
-from ctmle.config import TrainConfig, config_from_json, preset
 from ctmle.lab.evaluate import evaluate
-from ctmle.lab.run import Run, build_env
+from ctmle.lab.experiment import Experiment, from_json, start, to_json
+from ctmle.lab.run import Record, Run
+from ctmle.lab.session import Session, save_checkpoint
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.storage.files import read_json
 from ctmle.lab.storage.trees import load_tree, save_tree
 
 
@@ -21,13 +19,16 @@ def without_seconds(record: dict) -> dict:
     return {key: value for key, value in record.items() if "seconds" not in key}
 
 
+def trained(experiment: Experiment) -> tuple[RunFolder, list[Record]]:
+    """Run an experiment in its folder to the end."""
+    session = Session.begin(experiment)
+    return session.folder, session.train()[1]
+
+
 def test_two_runs_of_one_seed_are_identical_bit_for_bit(tmp_path):
     folders = []
     for name in ("a", "b"):
-        config = run_config(out=str(tmp_path / name))
-        folder = RunFolder.create(config)
-        Run(config).train(folder)
-        folders.append(folder)
+        folders.append(trained(run_experiment(out=str(tmp_path / name)))[0])
     a, b = folders
     assert [without_seconds(r) for r in a.read_metrics()] == [without_seconds(r) for r in b.read_metrics()]
     for part in ("policy", "critic", "model", "data"):
@@ -35,9 +36,7 @@ def test_two_runs_of_one_seed_are_identical_bit_for_bit(tmp_path):
 
 
 def test_metrics_have_what_a_reader_needs(tmp_path):
-    config = run_config(out=str(tmp_path / "run"))
-    folder = RunFolder.create(config)
-    records = Run(config).train(folder)
+    folder, records = trained(run_experiment(out=str(tmp_path / "run")))
     assert folder.read_metrics() == records
     assert [r["episode"] for r in records] == [1, 2]
     wanted = {
@@ -54,20 +53,20 @@ def test_metrics_have_what_a_reader_needs(tmp_path):
 
 
 def test_resuming_from_any_moment_continues_identically(tmp_path):
-    """From every point at which a checkpoint may be taken, in the middle of phases too."""
-    config = run_config(episodes=2)
-    run = Run(config)
+    """From every point at which a checkpoint may be taken, in the middle of stages too."""
+    experiment = run_experiment(episodes=2)
+    run = Run(experiment)
     moments = list(run.steps(run.init()))
     expected = [without_seconds(m.record) for m in moments if m.record]
-    folder = RunFolder.create(run_config(out=str(tmp_path / "run")))
+    folder = RunFolder.create(run_experiment(out=str(tmp_path / "run")))
     for i, moment in enumerate(moments):
         if not moment.resumable:
             continue
         records = [m.record for m in moments[: i + 1] if m.record]
-        run.save_checkpoint(folder, moment.state, records)
+        save_checkpoint(folder, experiment, moment.state, records)
         checkpoint = folder.read_checkpoint()
         assert checkpoint.finished == (len(records) == 2)
-        again = Run(config)
+        again = Run(experiment)
         resumed = again.restore(checkpoint)
         assert same(resumed, moment.state)
         rest = list(again.steps(resumed))
@@ -78,7 +77,7 @@ def test_resuming_from_any_moment_continues_identically(tmp_path):
 
 
 def test_evaluation_does_not_disturb_training():
-    quiet, nosy = Run(run_config()), Run(run_config())
+    quiet, nosy = Run(run_experiment()), Run(run_experiment())
     expected = [without_seconds(r) for _, r in quiet.episodes(quiet.init())]
     found = []
     for state, record in nosy.episodes(nosy.init()):
@@ -88,10 +87,8 @@ def test_evaluation_does_not_disturb_training():
 
 
 def test_scores_come_back_to_the_last_digit_and_outputs_differ(tmp_path):
-    config = run_config(episodes=3, out=str(tmp_path / "run"))
-    folder = RunFolder.create(config)
-    records = Run(config).train(folder)
-    run = Run(folder.read_config())
+    folder, records = trained(run_experiment(episodes=3, out=str(tmp_path / "run")))
+    run = Run(folder.read_experiment())
     state = run.restore(folder.read_checkpoint())
     policy, episode = run.output(state, "final")
     assert episode == 3
@@ -104,18 +101,15 @@ def test_scores_come_back_to_the_last_digit_and_outputs_differ(tmp_path):
 
 
 def test_score_counts_only_the_time_after_the_warm_up():
-    config = run_config(sigma=0.0)
-    run = Run(config)
-    score = evaluate(build_env(config), run.agent.policy(run.init()), jax.random.key(0), config.evaluation, step=0.05)
+    run = Run(run_experiment(sigma=0.0))
+    score = evaluate(run.plant, run.agent.policy(run.init()), jax.random.key(0), run.evaluation)
     assert score.each.shape == (3,)
     assert score.standard_error == pytest.approx(0.0, abs=1e-7)
     assert 0 <= score.success_share <= 1
 
 
 def test_an_episode_that_ends_before_the_warm_up_is_scored_over_what_there_is():
-    config = run_config(episodes=1)
-    config = replace(config, learner=replace(config.learner, trajectory_seconds=2.5))
-    run = Run(config)
+    run = Run(run_experiment(episodes=1, trajectory_seconds=2.5))
     for state, record in run.episodes(run.init()):
         rewards = run.spec.reward(
             *(getattr(run.agent.history(state)[-1].trajectory, n) for n in ("states", "controls"))
@@ -123,22 +117,34 @@ def test_an_episode_that_ends_before_the_warm_up_is_scored_over_what_there_is():
         assert record["episode_score"] == pytest.approx(float(rewards.mean()), rel=1e-5)
 
 
-def test_config_survives_its_file_and_unknown_keys_are_named(tmp_path):
-    config = run_config(out=str(tmp_path / "run"))
-    folder = RunFolder.create(config)
-    assert folder.read_config() == config
-    content = read_json(folder.config_file)
-    assert {"python", "jax", "ctmle"} <= content["versions"].keys()
-    content.pop("versions")
-    content["learner"]["ensembel"] = 3
-    with pytest.raises(ValueError, match="no setting 'ensembel': did you mean 'ensemble'"):
-        config_from_json(content)
+@pytest.mark.parametrize("agent", ["ct-mle", "enode", "sac-tacos"])
+def test_an_experiment_survives_its_file(agent, tmp_path):
+    experiment = run_experiment(agent, out=str(tmp_path / "run"), sigma=1.5)
+    folder = RunFolder.create(experiment)
+    assert folder.read_experiment() == experiment
+    content = folder.read_settings()
+    assert {"python", "jax", "ctmle", "commit"} <= content["versions"].keys()
+    assert content["sigma"] == 1.5
+    assert from_json(to_json(experiment)) == experiment
+
+
+def test_code_from_outside_is_imported_only_if_it_is_named_or_trusted():
+    content = to_json(run_experiment())
+    content["parts"]["agent"]["part"] = "os:system"
+    with pytest.raises(ValueError, match=r"os:system, which is not part of ctmle: pass --trust"):
+        from_json(content)
+    content = to_json(run_experiment())
+    content["system"]["environment"] = "/tmp/nowhere.py:Tank"
+    with pytest.raises(ValueError, match=r"nowhere.py:Tank: name it again with --environment, or pass --trust"):
+        from_json(content)
+    with pytest.raises(ValueError, match="there is no file"):
+        from_json(content, trust=True)
 
 
 def test_a_folder_with_something_in_it_is_never_overwritten(tmp_path):
     (tmp_path / "precious.txt").write_text("data")
     with pytest.raises(ValueError, match="choose another --out"):
-        RunFolder.create(run_config(out=str(tmp_path)))
+        RunFolder.create(run_experiment(out=str(tmp_path)))
     assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"]
 
 
@@ -165,16 +171,16 @@ def test_saved_trees_come_back_with_keys_and_types(tmp_path):
 
 @pytest.mark.parametrize("observation", ["angles", "trig"])
 def test_both_observations_run(observation):
-    run = Run(run_config(observation=observation, episodes=1))
+    run = Run(run_experiment(observation=observation, episodes=1))
     ((_, record),) = run.episodes(run.init())
     assert np.isfinite(record["score"])
     assert len(record["diffusion_true"]) == (2 if observation == "angles" else 3)
 
 
 def test_presets_say_what_they_are():
-    paper: TrainConfig = preset("pendulum", "paper")
-    assert paper.learner.objective == "score-matching"
-    assert paper.learner.trajectory_seconds == 50.0
-    assert paper.observation == "trig"
-    assert (paper.learner.dynamics_batch, paper.learner.dynamics_length, paper.learner.dynamics_updates) == (5, 5, 500)
-    assert preset("pendulum", "quick").learner.dynamics_updates < paper.learner.dynamics_updates
+    paper = start("pendulum", "ct-mle", "paper").settings
+    assert (paper["objective"], paper["trajectory_seconds"], paper["observation"]) == ("score-matching", 50.0, "trig")
+    assert (paper["dynamics_batch"], paper["dynamics_length"], paper["dynamics_updates"]) == (5, 5, 500)
+    assert start("pendulum", "ct-mle", "quick").settings["dynamics_updates"] < paper["dynamics_updates"]
+    with pytest.raises(ValueError, match="no preset of ct-mle is called 'convergence'"):
+        start("pendulum", "ct-mle", "convergence")

@@ -9,12 +9,15 @@ import pytest
 from test_agent import same
 from tiny import TACOS
 
-import ctmle.agents.sac_tacos.update as update_module
-from ctmle.agents import Agent
-from ctmle.agents.sac_tacos import SacTacos
-from ctmle.data import Trajectory, hold_paths, simulate
+from ctmle.agents import Agent, Practises
+from ctmle.agents.sac_tacos.soft_actor_critic import SoftActorCritic
+from ctmle.data import Trajectory
 from ctmle.envs import Pendulum
 from ctmle.lab.storage.trees import load_tree, save_tree
+from ctmle.options import apply
+from ctmle.plants import SimulatedSDE, simulate
+from ctmle.plants.ticks import run_many_ticks
+from ctmle.schedules import Equidistant
 
 ENV = Pendulum(horizon=4.0)  # as in tiny.RUN: programs are compiled once for both
 PLANT = jax.random.key(7)
@@ -33,8 +36,8 @@ def start(agent, seed=0):
 
 
 def test_explores_first_then_learns_and_counts_looks():
-    agent = SacTacos(TACOS)
-    assert isinstance(agent, Agent)
+    agent = TACOS
+    assert all(isinstance(agent, kind) for kind in (Agent, Practises))
     state = start(agent)
     assert agent.episode(state) == 0
     state, policy, looks = agent.propose(state)
@@ -59,7 +62,7 @@ def test_explores_first_then_learns_and_counts_looks():
 
 def test_the_tested_policy_is_the_one_that_acted_without_its_noise():
     """What is seen in an episode changes the policy only through gradient steps."""
-    agent = SacTacos(TACOS)
+    agent = TACOS
     state, acted, looks = agent.propose(drive(agent, start(agent), 2))
     after = agent.policy(agent.observe(state, simulate(ENV, acted, looks, PLANT, step=0.05)))
     assert same((acted.actor, acted.statistics), (after.actor, after.statistics))
@@ -70,14 +73,14 @@ def test_the_tested_policy_is_the_one_that_acted_without_its_noise():
 
 
 def test_same_key_same_state_to_the_last_bit():
-    agent = SacTacos(TACOS)
+    agent = TACOS
     a, b, c = (drive(agent, start(agent, seed), 4) for seed in (0, 0, 1))
     assert same(a, b)
     assert not same(a.learner, c.learner)
 
 
 def test_a_saved_state_goes_on_bit_for_bit_from_any_moment(tmp_path):
-    agent = SacTacos(TACOS)
+    agent = TACOS
     state = drive(agent, start(agent), 3)
     moments = [state]
     while not agent.ready(state):
@@ -92,10 +95,10 @@ def test_a_saved_state_goes_on_bit_for_bit_from_any_moment(tmp_path):
 
 
 def test_the_compiled_loop_does_what_the_two_calls_do():
-    agent = SacTacos(TACOS)
+    agent = TACOS
     step_by_step = drive(agent, start(agent), 4)
     keys = jax.vmap(lambda i: jax.random.fold_in(PLANT, i))(jnp.arange(4))
-    at_once = agent.practise(start(agent), ENV, keys, step=0.05)
+    at_once = agent.practise(start(agent), SimulatedSDE(ENV, step=0.05), keys)
     assert int(at_once.looks) == int(step_by_step.looks)
     assert int(at_once.updates) == int(step_by_step.updates)
     assert int(at_once.pending) == int(step_by_step.pending)
@@ -105,26 +108,18 @@ def test_the_compiled_loop_does_what_the_two_calls_do():
         np.testing.assert_allclose(a, b, rtol=2e-2, atol=2e-3)
 
 
-def test_nothing_is_traced_again_as_data_grows(monkeypatch):
-    traces = 0
-    original = update_module.sac_update
-
-    def counted(*arguments):
-        nonlocal traces
-        traces += 1
-        return original(*arguments)
-
-    monkeypatch.setattr(update_module, "sac_update", counted)
-    agent = SacTacos(replace(TACOS, actor_rate=1.1e-3))  # settings of its own: nothing cached from other tests
+def test_nothing_is_traced_again_as_data_grows(count_calls):
+    traces = count_calls(SoftActorCritic, "update")
+    agent = apply(TACOS, {"actor_rate": 1.1e-3})  # settings of its own: nothing is cached from other tests
     state = drive(agent, start(agent), 3)
-    first = traces
-    assert first > 0
+    first = dict(traces)
+    assert first.keys() == {"SoftActorCritic.update"}
     drive(agent, state, 3)
     assert traces == first
 
 
 def test_several_trajectories_per_episode_are_learned_from_together():
-    agent = SacTacos(replace(TACOS, trajectories_per_episode=2))
+    agent = apply(TACOS, {"trajectories_per_episode": 2})
     state = start(agent)
     for _ in range(3):
         state = agent.observe(state, LOOKS)
@@ -138,7 +133,7 @@ def test_several_trajectories_per_episode_are_learned_from_together():
 def test_a_plant_of_the_users_own_needs_only_decisions():
     """No simulator of ours: look, decide, hold, look again; rewards measured or not."""
     for measured in (True, False):
-        agent = SacTacos(TACOS)
+        agent = TACOS
         state = start(agent)
         for _ in range(3):
             state, policy, _ = agent.propose(state)
@@ -169,17 +164,48 @@ LOOKS = Trajectory(jnp.asarray([0.0, 0.5]), jnp.zeros((2, 2)), jnp.zeros((2, 1))
         (replace(LOOKS, times=jnp.asarray([0.5, 0.5])), "must increase strictly"),
         (replace(LOOKS, states=jnp.zeros((2, 3))), "3 observed coordinates, the plant has 2"),
         (replace(LOOKS, rewards=jnp.zeros(2)), "2 looks have 1 gaps between them, but there are 2 rewards"),
-        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "not a finite number"),
+        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "state of look 0 is NaN or inf"),
     ],
 )
 def test_trajectories_that_cannot_be_are_refused(looks, complaint):
-    agent = SacTacos(TACOS)
+    agent = TACOS
     with pytest.raises(ValueError, match=complaint):
         agent.observe(start(agent), looks)
 
 
 def test_tests_of_a_policy_are_the_same_again():
-    agent = SacTacos(TACOS)
+    agent = TACOS
     policy = agent.policy(drive(agent, start(agent), 3))
     keys = jax.random.split(jax.random.key(3), 2)
-    assert same(hold_paths(ENV, policy, keys, step=0.05), hold_paths(ENV, policy, keys, step=0.05))
+    assert same(run_many_ticks(ENV, policy, keys, step=0.05), run_many_ticks(ENV, policy, keys, step=0.05))
+
+
+def test_the_history_is_a_sample_of_the_trajectories_and_the_newest():
+    agent = apply(TACOS, {"policies_kept": 2})
+    state = drive(agent, start(agent), 2)
+    assert agent.history(state) == []
+    drove = []
+    for _ in range(4):
+        state, policy, looks = agent.propose(state)
+        trajectory = simulate(ENV, policy, looks, jax.random.fold_in(PLANT, int(state.trajectories)), step=0.05)
+        drove.append((agent.policy(state), trajectory))
+        state = agent.observe(state, trajectory)
+    pasts = agent.history(state)
+    assert [past.sampled for past in pasts] == [True, True, False]
+    assert pasts[-1].episode == 4
+    assert len({past.episode for past in pasts[:2]}) == 2
+    for past in pasts:
+        policy, trajectory = drove[past.episode - 1]
+        assert same(past.policy.actor, policy.actor)
+        np.testing.assert_array_equal(past.trajectory.states, trajectory.states)
+
+
+def test_holds_that_do_not_fit_the_plant_are_refused():
+    for change, complaint in (
+        ({"tick": 5.0}, "tick 5 is longer than the horizon 4 s"),
+        ({"min_hold": 9, "tick": 0.5}, "min_hold 9 ticks"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            apply(TACOS, change).fits(ENV.spec, Equidistant())
+    with pytest.raises(ValueError, match="min_hold 11 is longer than max_hold 10"):
+        apply(TACOS, {"min_hold": 11})

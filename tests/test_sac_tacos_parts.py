@@ -1,5 +1,6 @@
 """The parts of SAC-TaCoS: losses by hand, the squashed density, the ring buffer, running statistics, truncation."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,19 +10,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
-from ctmle.agents.sac_tacos.history import History
+from ctmle.agents.sac_tacos.history import EMPTY, History
 from ctmle.agents.sac_tacos.losses import actor_loss, cautious, critic_loss, soft_target, temperature_loss
-from ctmle.agents.sac_tacos.mdp import ExtendedMdp
+from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding
 from ctmle.agents.sac_tacos.networks import init_actor, init_critics, squashed_log_prob
-from ctmle.agents.sac_tacos.replay import Decisions, Replay
-from ctmle.agents.sac_tacos.statistics import LEAST_SPREAD, Statistics
-from ctmle.agents.sac_tacos.update import Update, sac_update
+from ctmle.agents.sac_tacos.replay import LEAST_SPREAD, Decisions, Replay, Statistics
+from ctmle.agents.sac_tacos.soft_actor_critic import SoftActorCritic
 from ctmle.data import Trajectory
 from ctmle.envs import LinearQuadratic, Pendulum
 
-UPDATE = Update(
-    hidden=(8, 8), batch=4, actor_rate=1e-3, critic_rate=1e-3, temperature_rate=1e-3, initial_temperature=0.5,
-    target_entropy=-2.0, target_rate=0.25, pessimism=0.5, clip=10.0,
+LEARNER = SoftActorCritic(
+    hidden=(8, 8), batch=4, initial_temperature=0.5, target_entropy=-1.0, target_rate=0.25, pessimism=0.5
 )  # fmt: skip
 
 
@@ -30,7 +29,7 @@ def mdp(env=None, **changes) -> ExtendedMdp:
         "tick": 0.05, "min_hold": 1, "max_hold": 30, "gamma": 0.9, "switch_cost": 0.3, "reward_scale": 2.0,
         "bootstrap_at_horizon": True,
     }  # fmt: skip
-    return ExtendedMdp(spec=(env or Pendulum()).spec, **(settings | changes))
+    return ExtendedMdp((env or Pendulum()).spec, Holding(**(settings | changes)))
 
 
 def test_losses_by_hand():
@@ -78,20 +77,20 @@ def test_squashed_density_integrates_to_one(mean, log_spread):
 
 
 def test_an_update_moves_every_part_the_right_way():
-    learner = UPDATE.init(3, jnp.zeros(2), jax.random.key(0))
+    learner = LEARNER.init(mdp(), jax.random.key(0))
     key = jax.random.key(1)
     batch = Decisions(
-        seen=jax.random.normal(key, (64, 3)), action=jnp.tanh(jax.random.normal(key, (64, 2))),
-        reward=jnp.full(64, 5.0), discount=jnp.zeros(64), seen_next=jnp.zeros((64, 3)),
+        seen=jax.random.normal(key, (64, 4)), action=jnp.tanh(jax.random.normal(key, (64, 2))),
+        reward=jnp.full(64, 5.0), discount=jnp.zeros(64), seen_next=jnp.zeros((64, 4)),
     )  # fmt: skip
-    later, metrics = sac_update(UPDATE, learner, batch, jnp.ones(()), key)
+    later, metrics = eqx.filter_jit(LEARNER.gradient_step)(learner, batch, jnp.ones(()), key)
     before, after = (float(jnp.mean(part.critics(batch.seen, batch.action))) for part in (learner, later))
     assert before < after < 5.0
     for old, new, target in zip(
         *(jax.tree.leaves(t) for t in (learner.targets, later.critics, later.targets)), strict=True
     ):
         np.testing.assert_allclose(target, 0.75 * old + 0.25 * new, rtol=1e-5, atol=1e-7)
-    assert float(metrics["entropy"]) > UPDATE.target_entropy
+    assert float(metrics["entropy"]) > 2 * LEARNER.target_entropy
     assert float(later.log_temperature) < float(learner.log_temperature)
     assert float(metrics["critic_value"]) == pytest.approx(5.0)
 
@@ -139,16 +138,39 @@ def test_ring_buffer_keeps_the_newest_in_any_order_of_real_rows(capacity, batche
         np.testing.assert_array_equal(drawn.seen[:, 0], drawn.reward)
 
 
-def test_history_keeps_the_newest_trajectories_with_their_policies():
+def test_history_keeps_the_newest_trajectory_and_a_sample_with_their_policies():
     history = History.empty(2, 4, 1, 1, {"weight": jnp.zeros(3)})
-    for number in range(3):
-        looks = numbered_looks(number)
-        history = history.add(jnp.asarray(number), looks, jnp.asarray(2 + number), {"weight": jnp.full(3, number)})
-    for number in (1, 2):
-        trajectory, policy = history.trajectory(number)
-        assert trajectory.looks == 2 + number
-        np.testing.assert_array_equal(trajectory.states, numbered_looks(number).states[: 2 + number])
-        np.testing.assert_array_equal(policy["weight"], number)
+    assert np.all(np.asarray(history.numbers) == EMPTY)
+    for number in range(5):
+        policy, key = {"weight": jnp.full(3, float(number))}, jax.random.key(number)
+        history = history.add(jnp.asarray(number), numbered_looks(number), jnp.asarray(2 + number), policy, key)
+        assert int(history.numbers[-1]) == number
+        for row, held in enumerate(np.asarray(history.numbers)):
+            if held != EMPTY:
+                trajectory, kept = history.row(row)
+                assert trajectory.looks == min(2 + held, 4)
+                np.testing.assert_array_equal(trajectory.states, numbered_looks(held).states[: 2 + held])
+                np.testing.assert_array_equal(kept["weight"], held)
+
+
+def test_every_trajectory_is_equally_likely_to_stay_in_the_history():
+    """Chi-square over 2000 histories that keep 3 of 8 trajectories, with a margin that chance never exceeds."""
+    runs, kept, added = 2000, 3, 8
+
+    @jax.jit
+    @jax.vmap
+    def sample(key):
+        history, looks = History.empty(kept, 4, 1, 1, {}), numbered_looks(0)
+        for number in range(added):
+            own = jax.random.fold_in(key, number)
+            history = history.add(jnp.asarray(number), looks, jnp.asarray(4), {}, own)
+        return history.numbers
+
+    numbers = np.asarray(sample(jax.random.split(jax.random.key(0), runs)))
+    assert np.all(numbers[:, -1] == added - 1)
+    assert all(len(set(row)) == kept for row in numbers[:, :-1])
+    counts = np.bincount(numbers[:, :-1].ravel(), minlength=added)
+    assert stats.chisquare(counts).pvalue > 1e-4
 
 
 def numbered_looks(number: int) -> Trajectory:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctmle.data import simulate, simulate_many
 from ctmle.envs import Env, LinearQuadratic, Pendulum, sde_step
+from ctmle.plants import simulate, simulate_many
 from ctmle.schedules import Equidistant, Looks
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")

@@ -1,4 +1,4 @@
-"""Statistics against closed forms, exhaustive enumeration, scipy, and what must hold for any numbers."""
+"""Statistics against closed forms, exhaustive enumeration, scipy, and properties that hold for any numbers."""
 
 import itertools
 
@@ -14,10 +14,8 @@ from ctmle.lab.report.statistics import (
     interquartile_mean,
     log_log_slope,
     probability_of_improvement,
-    ranks,
     slope,
     spearman,
-    student_quantile,
 )
 
 numbers = st.floats(-100, 100, allow_subnormal=False).map(lambda x: round(x, 3))
@@ -51,9 +49,8 @@ def test_probability_of_improvement_is_the_mann_whitney_statistic(ours, theirs):
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), numbers), min_size=2, max_size=12))
-def test_ranks_and_spearman_are_scipys(points):
+def test_spearman_is_scipys_where_it_is_defined(points):
     x, y = np.array(points, float).T
-    assert ranks(x) == pytest.approx(stats.rankdata(x))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         assert np.isnan(spearman(x, y))
     else:
@@ -81,14 +78,8 @@ def test_slopes_where_there_is_none():
     assert slope(n, 2 - 3 * n) == pytest.approx(-3.0)
 
 
-def test_student_quantiles_are_scipys():
-    for freedom in range(2, 50):
-        assert student_quantile(0.975, freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=0.01)
-    assert student_quantile(0.975, 1) > 10  # two samples say next to nothing
-
-
 def test_percentiles_are_those_of_all_resamples():
-    """Of four numbers there are 256 resamples; the interval reaches from quantiles of their means, stretched."""
+    """Four numbers have 256 resamples; the interval is between quantiles of their means, stretched."""
     values = np.array([0.0, 1.0, 4.0, 20.0])
     means = np.array([np.mean(draw) for draw in itertools.product(values, repeat=4)])
     found = bootstrap([values], mean_of_first, resamples=20_000)
@@ -113,7 +104,7 @@ def test_the_interval_is_scipys_where_samples_are_many():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_an_interval_covers_the_truth_as_often_as_it_says(seeds):
-    """Nearly: without the stretch, that of three normal samples is their range, which misses one mean in four."""
+    """Without the stretch, the interval of three normal samples is nearly their range: it misses one mean in four."""
     draws = np.random.default_rng(1).normal(size=(200, seeds))
     found = [bootstrap([draw], mean_of_first, resamples=200).interval for draw in draws]
     missed = sum(interval is not None and not interval[0] <= 0 <= interval[1] for interval in found)

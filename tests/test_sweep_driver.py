@@ -1,4 +1,4 @@
-"""The driver of a sweep with an engine that does as it is told: retries, skipping, stopping, the table, the lock."""
+"""The driver of a sweep with a scripted engine: retries, skipping, stopping, the table, the lock."""
 
 import csv
 import json
@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -16,15 +15,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import TACOS, run_config
+from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.interrupt import Interrupted
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import only_writer
 from ctmle.lab.sweeps import Plan, run_sweep
+from ctmle.lab.sweeps.engines import Engine
 from ctmle.lab.sweeps.folder import SweepFolder
-from ctmle.lab.sweeps.progress import Standing
+from ctmle.lab.sweeps.plan import settings_of
+from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 RECORDS = (
@@ -36,8 +38,8 @@ LOST = Report("failed", reason="its worker was lost", again=True)
 MISTAKE = Report("failed", RECORDS[:1], "that cannot work", again=False)
 
 
-class Scripted:
-    """Ends the attempts at each seed as it is told, and then finishes it, with a folder as a real one would."""
+class Scripted(Engine):
+    """Ends the attempts at each seed as the script says, then finishes it, with a folder as a real one would."""
 
     name, threads = "scripted", 1
 
@@ -56,14 +58,14 @@ class Scripted:
     def give(self, worker: int, task: Task) -> None:
         assert worker in self.idle()
         self.tasks[worker] = task
-        self.attempts[task.config.seed] += 1
+        self.attempts[task.settings["seed"]] += 1
         self.most_at_a_time = max(self.most_at_a_time, len(self.tasks))
 
     def wait(self, seconds: float) -> list[tuple[int, Report]]:
         worker, task = self.tasks.popitem()
         if self.stopped:
             return [(worker, Report("stopped"))]
-        told = self.script.get(task.config.seed, [])
+        told = self.script.get(task.settings["seed"], [])
         report = told.pop(0) if told else FINISHED
         if report.ending == "finished" and self.folders:
             keep(task, report)
@@ -77,14 +79,17 @@ class Scripted:
 
 
 def keep(task: Task, report: Report) -> None:
-    """What a finished run leaves behind."""
-    folder = RunFolder.create(task.config)
+    """Write the files of a finished run."""
+    folder = RunFolder.create(from_settings(task.settings))
     folder.write_metrics(list(report.records))
     folder.save_checkpoint({"x": np.zeros(1)}, list(report.records), finished=True, keep=1)
 
 
 def plan_of(seeds, **changes) -> Plan:
-    return Plan.of(run_config(seed=seed, **changes) for seed in seeds)
+    return Plan.of(run_experiment(seed=seed, **changes) for seed in seeds)
+
+
+SIX = plan_of(range(6))
 
 
 @settings(max_examples=20)
@@ -96,8 +101,8 @@ def plan_of(seeds, **changes) -> Plan:
 def test_every_run_ends_once_and_is_tried_no_more_often_than_allowed(script, retries, workers):
     engine = Scripted(script, workers, folders=False)
     with tempfile.TemporaryDirectory() as folder:
-        results = run_sweep(plan_of(range(6)), Path(folder) / "sweep", engine, retries=retries)
-    assert [result.config.seed for result in results] == list(range(6))
+        results = run_sweep(SIX, Path(folder) / "sweep", engine, retries=retries)
+    assert [result.settings["seed"] for result in results] == list(range(6))
     assert engine.most_at_a_time <= workers
     assert engine.closed
     for seed, result in enumerate(results):
@@ -115,7 +120,7 @@ def test_a_result_is_what_the_log_says(tmp_path):
         (1, 2), (0.5, 0.95), (0.1, 0.01), (40, 60),
     )  # fmt: skip
     assert (result.first_success, result.looks_to_success, result.seconds) == (2, 60, 3.0)
-    assert result.config == run_config(seed=3)
+    assert from_settings(result.settings) == run_experiment(seed=3)
 
 
 def test_finished_runs_are_skipped_and_only_what_is_new_is_run(tmp_path):
@@ -124,8 +129,8 @@ def test_finished_runs_are_skipped_and_only_what_is_new_is_run(tmp_path):
     again = Scripted()
     assert run_sweep(plan_of(range(3)), out, again) == before
     more = Scripted()
-    # Sigma varies now, so new folders are called otherwise; the old ones are found all the same.
-    wider = Plan.of(run_config(seed=seed, sigma=sigma) for sigma in (2.0, 1.0) for seed in range(4))
+    # Sigma varies now, so new folders have other names; the old ones are still found.
+    wider = Plan.of(run_experiment(seed=seed, sigma=sigma) for sigma in (2.0, 1.0) for seed in range(4))
     results = run_sweep(wider, out, more)
     assert again.attempts == {}
     assert more.attempts == {0: 1, 1: 1, 2: 1, 3: 2}
@@ -137,7 +142,7 @@ def test_where_files_go_does_not_make_a_run_new_but_what_is_learned_from_does(tm
     out = tmp_path / "sweep"
     run_sweep(plan_of(range(2)), out, Scripted())
     same, other = Scripted(), Scripted()
-    run_sweep(plan_of(range(2), checkpoint_every=1, threads=2, preset="quick"), out, same)
+    run_sweep(plan_of(range(2), checkpoint_every=1, threads=2), out, same)
     run_sweep(plan_of(range(2), horizon=5.0), out, other)
     assert same.attempts == {}
     assert other.attempts == {0: 1, 1: 1}
@@ -179,7 +184,7 @@ def test_a_finished_run_needs_no_checkpoints_to_be_known_as_such(tmp_path, capsy
 
 def test_the_table_has_a_row_per_run(tmp_path):
     out = tmp_path / "sweep"
-    plan = Plan.of(run_config(seed=seed, gap=gap) for gap in (0.25, 0.5) for seed in range(2))
+    plan = Plan.of(run_experiment(seed=seed, gap=gap) for gap in (0.25, 0.5) for seed in range(2))
     results = run_sweep(plan, out, Scripted({1: [MISTAKE]}, workers=1))
     with (out / "results.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -230,8 +235,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-class Diary:
-    """Writes down what it sees."""
+class Diary(SweepWatcher):
+    """Records everything that it receives."""
 
     def __init__(self):
         self.standings: list[Standing] = []
@@ -244,7 +249,7 @@ class Diary:
         self.standings.append(standing)
 
     def ended(self, result) -> None:
-        self.lines.append(f"{result.config.seed} {result.status}")
+        self.lines.append(f"{result.settings['seed']} {result.status}")
 
     def failed(self, name: str, reason: str) -> None:
         self.lines.append(f"again: {reason}")
@@ -252,43 +257,60 @@ class Diary:
 
 def test_watchers_see_all_of_it(tmp_path):
     diary = Diary()
-    run_sweep(plan_of(range(3)), tmp_path / "sweep", Scripted({1: [LOST]}, workers=1), watcher=diary)
-    assert diary.lines[0].startswith("3 runs: 0 finished, 0 begun, 3 to do, about")
+    run_sweep(plan_of(range(3)), tmp_path / "sweep", Scripted({1: [LOST]}, workers=1), watchers=(diary,))
+    assert diary.lines[0].endswith("3 to do, time unknown until a run has ended")
     assert diary.lines[1:] == ["0 finished", "again: its worker was lost", "2 finished", "1 finished"]
     for standing in diary.standings:
         assert standing.finished + standing.failed + standing.running + standing.waiting == standing.runs == 3
+    assert str(diary.standings[0]) == "0 of 3 finished, 1 running, 2 waiting, time left unknown"
+    assert diary.standings[-1].seconds_left == 0.0
     assert str(diary.standings[-1]) == "3 of 3 finished, 0 running, 0 waiting"
 
 
-def test_a_driver_loads_no_jax():
-    rooms = "ctmle.lab.cli.sweep, ctmle.lab.sweeps.engines.ray, ctmle.lab.sweeps.engines.process"
-    code = f"import sys, {rooms}; sys.exit(sum(name in sys.modules for name in ('jax', 'ray', 'matplotlib')))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+def test_a_sweep_that_continues_knows_the_pace_of_its_finished_runs(tmp_path):
+    out, diary = tmp_path / "sweep", Diary()
+    run_sweep(plan_of([0]), out, Scripted())
+    run_sweep(plan_of(range(3)), out, Scripted(workers=2), watchers=(diary,))
+    assert diary.lines[0] == (
+        "3 runs: 1 finished, 0 begun, 2 to do, about 3 s on 2 workers (at the pace of the finished ones)"
+    )
+    assert diary.standings[0].seconds_left == 3.0  # two runs of 3 seconds each on two workers
+
+
+def test_a_driver_computes_nothing_with_jax_and_loads_no_ray_or_matplotlib(tmp_path):
+    """Importing JAX is quick; its backend would take the threads and the memory that belong to the workers."""
+    (tmp_path / "sweep.toml").write_text("[grid]\nagent = ['ct-mle', 'enode', 'sac-tacos']\nsigma = [0, 1]")
+    code = (
+        "import sys; from ctmle.lab.cli.main import main; main(['sweep', 'sweep.toml', '--dry-run'])\n"
+        "import ctmle.lab.sweeps.engines.ray; from jax._src.xla_bridge import backends_are_initialized\n"
+        "sys.exit(backends_are_initialized() + sum(name in sys.modules for name in ('ray', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path).returncode == 0
 
 
 def test_tasks_and_reports_are_the_same_after_the_journey():
-    task = Task.at(Path("/runs"), "a", run_config(sigma=0.1 + 0.2, agent="sac-tacos", learner=TACOS), threads=3)
+    experiment = run_experiment("sac-tacos", sigma=0.1 + 0.2, threads=3, out="/runs/a")
+    task = Task.at(Path("/runs"), "a", settings_of(run_experiment("sac-tacos", sigma=0.1 + 0.2)), threads=3)
     assert Task.from_line(task.to_line()) == task
-    assert (task.config.threads, task.config.out) == (3, "/runs/a")
+    assert from_settings(Task.from_line(task.to_line()).settings) == experiment
     assert Report.from_line(MISTAKE.to_line()) == MISTAKE
 
 
-def test_a_worker_does_not_go_on_with_a_run_that_has_other_settings(tmp_path):
-    config = run_config(agent="sac-tacos", learner=TACOS)
-    RunFolder.create(replace(config, out=str(tmp_path / "a")))
-    report = Worker().do(Task.at(tmp_path, "a", replace(config, sigma=0.0), threads=1))
+def test_a_worker_does_not_continue_a_run_that_has_other_settings(tmp_path):
+    RunFolder.create(run_experiment("sac-tacos", out=str(tmp_path / "a")))
+    report = Worker().do(Task.at(tmp_path, "a", settings_of(run_experiment("sac-tacos", sigma=0.0)), threads=1))
     assert (report.ending, report.again) == ("failed", False)
     assert "holds a run with other settings" in report.reason
 
 
 def test_a_worker_compiles_nothing_for_another_seed(tmp_path, caplog):
-    """Or it would hold programs of every run that it ever did."""
+    """Otherwise a worker would hold programs of every run that it ever did."""
     worker = Worker()
 
     def compiled(seed: int) -> list[str]:
         caplog.clear()
         with jax.log_compiles():
-            report = worker.do(Task.at(tmp_path, f"seed{seed}", run_config(seed=seed), threads=1))
+            report = worker.do(Task.at(tmp_path, f"seed{seed}", settings_of(run_experiment(seed=seed)), threads=1))
         assert report.ending == "finished"
         return [record.getMessage() for record in caplog.records if record.getMessage().startswith("Compiling")]
 

@@ -1,4 +1,4 @@
-"""Real sweeps: two engines with equal results, killed workers, lost nodes, killed drivers, runs that fail."""
+"""Real sweeps: two engines with equal results, killed workers, lost nodes, killed drivers, failing runs."""
 
 import json
 import os
@@ -8,32 +8,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import TACOS, run_config
+from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import wait_for_writer
-from ctmle.lab.sweeps import Plan, Result, run_sweep
+from ctmle.lab.sweeps import Plan, RunResult, run_sweep
 from ctmle.lab.sweeps.engines import LocalEngine, make_engine
 from ctmle.lab.sweeps.engines.ray import OBJECT_STORE
-from ctmle.lab.sweeps.progress import Standing
+from ctmle.lab.sweeps.plan import settings_of
+from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import outcome  # pyright: ignore[reportMissingImports]
 
 # Many small checkpoints, so that there is a middle of a run to strike in.
-CONFIG = run_config(agent="sac-tacos", learner=replace(TACOS, updates_per_decision=4.0, chunk=2), checkpoint_every=1)
+EXPERIMENT = run_experiment("sac-tacos", updates_per_decision=4.0, chunk=2, checkpoint_every=1)
 SEEDS = (0, 1, 2)
-PLAN = Plan.of(replace(CONFIG, seed=seed) for seed in SEEDS)
+PLAN = Plan.of(EXPERIMENT.changed({"seed": seed}) for seed in SEEDS)
 
 
-class Striker:
-    """Watches a sweep, and strikes once when its time has come."""
+class Striker(SweepWatcher):
+    """Watches a sweep, and strikes once as soon as it is ready."""
 
     def __init__(self, ready: Callable[[], bool], strike: Callable[[], None]):
         self.ready, self.strike = ready, strike
@@ -47,7 +47,7 @@ class Striker:
             self.struck = True
             self.strike()
 
-    def ended(self, result: Result) -> None: ...
+    def ended(self, result: RunResult) -> None: ...
 
     def failed(self, name: str, reason: str) -> None:
         self.failures.append(reason)
@@ -57,19 +57,19 @@ def folders(out: Path) -> dict[str, RunFolder]:
     return {path.name: RunFolder(path) for path in sorted((out / "runs").glob("*"))}
 
 
-def in_mid_run(out: Path) -> list[str]:
+def in_progress(out: Path) -> list[str]:
     """Runs that have a checkpoint and are not finished."""
     return [name for name, folder in folders(out).items() if folder.checkpoints and not folder.finished]
 
 
 def outcomes(out: Path) -> dict[str, dict[str, object]]:
-    """All that must be the same, by run: metrics but for wall clocks, weights and data."""
+    """Everything that must be equal, by run: metrics without wall clocks, weights and data."""
     return {name: outcome(folder.path) for name, folder in folders(out).items()}
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory) -> Path:
-    """A sweep that was left alone, shared by all processes that do tests: whoever comes later finds it finished."""
+    """An undisturbed sweep, shared by all test processes: the first one does it, the others find it finished."""
     own = tmp_path_factory.getbasetemp()
     out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "calm"
     out.mkdir(exist_ok=True)
@@ -82,8 +82,8 @@ def calm(tmp_path_factory) -> Path:
 
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path):
     out, engine = tmp_path / "sweep", LocalEngine(workers=1)
-    striker = Striker(lambda: bool(in_mid_run(out)), lambda: engine.processes[0].process.kill())
-    results = run_sweep(PLAN, out, engine, watcher=striker, drop_checkpoints=True)
+    striker = Striker(lambda: bool(in_progress(out)), lambda: engine.processes[0].process.kill())
+    results = run_sweep(PLAN, out, engine, watchers=(striker,), drop_checkpoints=True)
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
     assert list((out / "runs").glob("*/checkpoints/*")) == []
     assert len(striker.failures) == 1
@@ -92,8 +92,8 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path)
 
 
 def file_of(path: Path, seeds: tuple[int, ...]) -> Path:
-    """The same runs as a file asks for them."""
-    base = {name: value for name, value in asdict(CONFIG).items() if name not in ("seed", "out", "config", "threads")}
+    """Write a file that asks for the same runs."""
+    base = {name: value for name, value in settings_of(EXPERIMENT).items() if name not in ("seed", "out", "threads")}
     path.write_text(json.dumps({"base": base, "grid": {"seed": seeds}}))
     return path
 
@@ -135,26 +135,26 @@ def cluster() -> Iterator[tuple[Any, Any]]:
 
 
 def test_a_ray_cluster_gives_the_same_and_survives_the_loss_of_a_driver_and_of_a_node(calm, cluster, tmp_path):
-    """A driver is killed in mid-run. Under the next, both nodes finish a run; then one is lost in mid-run."""
+    """A driver is killed during a run. Under the next, both nodes finish a run; then one is lost during a run."""
     out, engine = tmp_path / "sweep", make_engine("ray", address=cluster[0].address)
     seeds = (*SEEDS, 3, 4)
-    plan = Plan.of(replace(CONFIG, seed=seed) for seed in seeds)
+    plan = Plan.of(EXPERIMENT.changed({"seed": seed}) for seed in seeds)
 
     file = file_of(tmp_path / "sweep.json", seeds)
     killed = start_driver(file, out, "--engine", "ray", "--address", cluster[0].address)
-    wait_until(lambda: in_mid_run(out), killed)
+    wait_until(lambda: in_progress(out), killed)
     killed.kill()
     killed.communicate()
     assert sum(folder.finished for folder in folders(out).values()) == 0
 
     def both_nodes_have_finished_one_and_are_at_another() -> bool:
-        return sum(folder.finished for folder in folders(out).values()) >= 2 and len(in_mid_run(out)) == 2
+        return sum(folder.finished for folder in folders(out).values()) >= 2 and len(in_progress(out)) == 2
 
     striker = Striker(
         both_nodes_have_finished_one_and_are_at_another,
         lambda: cluster[0].remove_node(cluster[1], allow_graceful=False),
     )
-    results = run_sweep(plan, out, engine, watcher=striker)
+    results = run_sweep(plan, out, engine, watchers=(striker,))
     assert engine.workers == 2
     assert striker.struck
     assert [result.status for result in results] == ["finished"] * 5
@@ -177,7 +177,7 @@ def is_open(port: int) -> bool:
 
 @pytest.mark.slow
 def test_a_ray_cluster_that_asks_for_a_token(calm, tmp_path):
-    """As `ray start` makes it on the command line. Without the token Ray tries for twenty seconds."""
+    """A cluster that `ray start` makes on the command line. Without the token, Ray tries for twenty seconds."""
     file, out, port = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep", free_port()
     token = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     start = ["start", "--head", "--block", "--port", str(port), "--num-cpus", "2", "--include-dashboard", "false"]
@@ -185,8 +185,8 @@ def test_a_ray_cluster_that_asks_for_a_token(calm, tmp_path):
     there = ("--engine", "ray", "--address", f"127.0.0.1:{port}")
     try:
         wait_until(lambda: is_open(port), head)
-        nobody = {**os.environ, "RAY_AUTH_MODE": "disabled"}
-        stranger = start_driver(file, out, *there, env=nobody, stderr=subprocess.PIPE)
+        no_token = {**os.environ, "RAY_AUTH_MODE": "disabled"}
+        stranger = start_driver(file, out, *there, env=no_token, stderr=subprocess.PIPE)
         said = stranger.communicate(timeout=120)[1]
         assert stranger.returncode == 2
         assert "set RAY_AUTH_MODE=token" in said.splitlines()[-1]
@@ -200,12 +200,12 @@ def test_a_ray_cluster_that_asks_for_a_token(calm, tmp_path):
 
 
 def traces(folder: RunFolder) -> dict[str, tuple[int, int]]:
-    """Which files there are and when they were written: any run in a folder would leave others."""
+    """Files with their inodes and times of writing: any run in a folder would change them."""
     files = [path for path in folder.path.rglob("*") if path.is_file()]
     return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
 
 
-def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anything(calm, tmp_path):
+def test_a_sweep_that_is_stopped_and_then_killed_continues_without_repeating_anything(calm, tmp_path):
     file, out = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep"
     first, second, _ = (RunFolder(out / "runs" / run.name) for run in PLAN.runs)
 
@@ -214,7 +214,7 @@ def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anyth
     stopped.send_signal(signal.SIGINT)
     said = stopped.communicate(timeout=300)[0]
     assert stopped.returncode == 128 + signal.SIGINT
-    assert f"Go on with: ctmle sweep {file} --out {out} --workers 1" in said
+    assert f"Continue with: ctmle sweep {file} --out {out} --workers 1" in said
     assert not first.finished
 
     killed = start_driver(file, out, "--workers", "1")
@@ -233,8 +233,8 @@ def test_a_sweep_that_is_stopped_and_then_killed_goes_on_without_repeating_anyth
     assert outcomes(out) == outcomes(calm)
 
 
-def test_a_run_that_fails_is_tried_again_and_reported_while_the_others_finish(calm, tmp_path, capsys):
-    """Its disk is full: what it would write its settings to takes nothing. Once that is mended, it alone is to do."""
+def test_a_run_that_fails_is_retried_and_reported_while_the_others_finish(calm, tmp_path, capsys):
+    """The disk is full: the file of its settings cannot be written. Once that is fixed, only this run is left."""
     file, out = file_of(tmp_path / "sweep.json", (0, 1)), tmp_path / "sweep"
     doomed, fine = (RunFolder(out / "runs" / run.name) for run in PLAN.runs[:2])
     doomed.path.mkdir(parents=True)
@@ -245,7 +245,7 @@ def test_a_run_that_fails_is_tried_again_and_reported_while_the_others_finish(ca
         main(["sweep", str(file), "--out", str(out), "--workers", "1", "--retries", "1"])
     said = capsys.readouterr()
     assert stop.value.code == 1
-    assert said.out.count(f"{doomed.path.name} will be tried again: OSError: [Errno 28] No space left on device") == 1
+    assert said.out.count(f"{doomed.path.name} will be retried: OSError: [Errno 28] No space left on device") == 1
     assert f"failed: {doomed.path.name}: OSError: [Errno 28] No space left on device" in said.out
     assert said.err.startswith("ctmle: 1 of 2 runs failed; the others are finished.")
     assert outcome(fine.path) == outcomes(calm)[fine.path.name]

@@ -12,18 +12,20 @@ MISTAKES = {
     "[base]\nsigmaa = 1": "there is no setting 'sigmaa': did you mean 'sigma'?",
     "[gird]\nsigma = [1]": "no table is called 'gird': did you mean 'grid'?",
     "sigma = 2.0": "single settings go into [base]",
+    "[base.plant]\nsigma = 1": "there is no setting 'plant'",
     "[grid]\nsigma = 2.0": "[grid]: sigma must be a list of values, such as [0, 1, 2], not 2.0",
     "[grid]\nsigma = []": "[grid]: sigma must be a list of values",
     "[grid]\nsigma = [1, -1]": "--sigma must be a number of at least 0, not -1",
-    "[grid]\ngap = [0.1, 20]": "--gap 20 is longer than the horizon 10 s: choose a shorter gap",
+    "[grid]\ngap = [0.1, 20]": "gap 20 is longer than the horizon 10 s: choose a shorter gap",
     "[grid]\nagent = ['ct-mle', 'dreamer']": "no agent is called 'dreamer'",
     "[grid]\nenvironment = ['pendulm']": "did you mean 'pendulum'?",
-    "[base]\npreset = 'fast'": "no preset is called 'fast'",
+    "[base]\npreset = 'fast'": "no preset of ct-mle is called 'fast'",
     "[grid]\nagent = ['ct-mle', 'sac-tacos']\nensemble = [5]": "there is no setting 'ensemble'",
-    "[base]\nbang_bang = true": "environment 'pendulum' has no setting 'bang_bang'",
+    "[base]\nbang_bang = true": "there is no setting 'bang_bang'",
     "[base]\nout = 'x'": "'out' is not for single runs of a sweep: use --out",
     "[grid]\nthreads = [1, 2]": "'threads' is not for single runs of a sweep: use --threads",
-    "[base]\nconfig = 'x.toml'": "'config' is not for single runs of a sweep",
+    "[base]\nconfig = 'x.toml'": "there is no setting 'config'",
+    "[base]\ngap_weighted = true": "--gap-weighted belongs to --objective score-matching: add that, or leave it out",
     "[base]\nsigma = 1\n[base.learner]\nsigma = 2": "[base]: 'sigma' is set twice",
     "[grid]\nseed = [1]\n[[runs]]\nseed = 2": "'seed' varies both in [[runs]] number 1 and in a grid",
     "[grid]\nseed = [1]\n[[runs]]\n[runs.grid]\nseed = [2]": "'seed' varies both in [grid] and in [[runs]] number 1",
@@ -68,7 +70,7 @@ def refusal(*arguments: str, capsys) -> str:
 
 
 LINES = {
-    "sweep": "The runs that are asked for",
+    "sweep": "File that lists the runs",
     "sweep nowhere.toml": "nowhere.toml: cannot be read",
     "sweep sweep.yaml": "settings are read from .toml and .json files",
     "sweep sweep.toml --workers 0": "--workers must be a whole number of at least 1",
@@ -97,5 +99,5 @@ def test_a_dry_run_lists_and_writes_nothing(tmp_path, monkeypatch, capsys):
     main(["sweep", "sweep.toml", "--dry-run", "--workers", "1"])
     said = capsys.readouterr().out
     assert len(re.findall(r"^to do +pendulum-ct-mle-seed[01]-\w+$", said, re.MULTILINE)) == 2
-    assert re.search(r"^2 runs: 0 finished, 0 begun, 2 to do, about \d+ min on 1 worker \(a rough guess\)$", said, re.M)
+    assert re.search(r"^2 runs: 0 finished, 0 begun, 2 to do, time unknown until a run has ended$", said, re.M)
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.toml"]

@@ -1,26 +1,24 @@
-"""Plans of sweeps: which runs a file asks for, what they are called, and who gets them."""
+"""Plans of sweeps: the runs that a file asks for, their names, and the workers that get them."""
 
 import json
 import math
 import random
 import re
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import run_config
+from tiny import run_experiment
 
-from ctmle.config import AGENT_NAMES, TrainConfig, preset
-from ctmle.lab.sweeps import Plan
-from ctmle.lab.sweeps.draws import draws
-from ctmle.lab.sweeps.estimate import Pace, rough_seconds
+from ctmle.lab.experiment import from_settings, start
+from ctmle.lab.sweeps import Plan, PlannedRun
 from ctmle.lab.sweeps.plan import NOT_LEARNED_FROM, content_of, kind_of, settings_of
-from ctmle.lab.sweeps.plan_file import read_plan
-from ctmle.lab.sweeps.result import Result
-from ctmle.lab.sweeps.waiting import Waiting
+from ctmle.lab.sweeps.plan_file import draws, read_plan
+from ctmle.lab.sweeps.progress import Pace
+from ctmle.lab.sweeps.sweep import Waiting
+from ctmle.registry import AGENTS
 
 GRID = """
 [base]
@@ -44,14 +42,14 @@ def plan(tmp_path: Path):
 
 
 def test_a_grid_is_every_combination_each_from_its_own_preset(plan):
-    configs = [run.config for run in plan(GRID).runs]
-    assert len(configs) == 12
-    assert {(c.environment, c.agent, c.seed) for c in configs} == {
+    runs = [run.settings for run in plan(GRID).runs]
+    assert len(runs) == 12
+    assert {(own["environment"], own["agent"], own["seed"]) for own in runs} == {
         (e, a, s) for e in ("pendulum", "acrobot") for a in ("ct-mle", "sac-tacos") for s in (0, 1, 2)
     }
-    for c in configs:
-        start = preset(c.environment, "quick", c.agent)
-        assert c == replace(start, seed=c.seed, learner=replace(start.learner, gradient_clip=5.0))
+    for own in runs:
+        preset = start(own["environment"], own["agent"], "quick")
+        assert from_settings(own) == preset.changed({"seed": own["seed"], "gradient_clip": 5.0})
 
 
 def test_listed_runs_take_part_in_the_grid_and_may_have_their_own(plan):
@@ -67,11 +65,12 @@ def test_listed_runs_take_part_in_the_grid_and_may_have_their_own(plan):
         seed = [5, 6]
         dynamics_hidden = [[150, 150], [250, 250]]
     """)
-    rows = [(c.environment, c.sigma, c.seed, c.learner.dynamics_hidden) for c in (run.config for run in found.runs)]
-    hidden = preset("cartpole", "default").learner.dynamics_hidden
+    names = ("environment", "sigma", "seed", "dynamics_hidden")
+    rows = [tuple(run.settings[name] for name in names) for run in found.runs]
+    hidden = settings_of(start("cartpole"))["dynamics_hidden"]
     assert rows == [("cartpole", 0.0, 0, hidden), ("cartpole", 2.0, 0, hidden)] + [
         ("acrobot", sigma, seed, widths) for sigma in (0.0, 2.0) for seed in (5, 6)
-        for widths in ((150, 150), (250, 250))
+        for widths in ([150, 150], [250, 250])
     ]  # fmt: skip
     assert found.varying == ("sigma", "dynamics_hidden")
 
@@ -98,49 +97,28 @@ def test_the_sweeps_of_the_repository_can_be_run(path):
     assert len(read_plan(path).runs) > 1
 
 
-# What stands for a run.
+# The content that a run is known by.
+
+RUN = settings_of(run_experiment())
 
 
-def another(hint: Any, value: Any) -> Any:
-    """A value of the same type that is not this one."""
-    if get_origin(hint) is Literal:
-        return next(choice for choice in get_args(hint) if choice != value)
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, tuple):
-        return (*value, 7)
-    if value is None:
-        return {str: "x", int: 1, float: 1.0}[get_args(hint)[0]]
-    return value + 1 if isinstance(value, int) else value * 1.5 + 1e-12 if isinstance(value, float) else value + "x"
-
-
-@pytest.mark.parametrize("agent", AGENT_NAMES)
+@pytest.mark.parametrize("agent", AGENTS.names)
 def test_the_digest_sees_every_setting_that_a_run_learns_from_and_no_other(agent):
-    config = preset("pendulum", "default", agent)
-    before = content_of(config)
-    for part in ("learner", "evaluation", None):
-        owner = config if part is None else getattr(config, part)
-        hints = get_type_hints(type(owner))
-        for field in fields(owner):
-            if field.name in ("learner", "evaluation"):
-                continue
-            value = another(hints[field.name], getattr(owner, field.name))
-            changed = replace(owner, **{field.name: value})
-            after = content_of(changed if part is None else replace(config, **{part: changed}))
-            assert (after == before) == (field.name in NOT_LEARNED_FROM), field.name
+    own = settings_of(start("pendulum", agent))
+    for name, value in own.items():
+        after = content_of({**own, name: "another value" if value is None else [value]})
+        assert (after == content_of(own)) == (name in NOT_LEARNED_FROM), name
 
 
 @given(st.floats(0, 10), st.floats(0, 10))
 def test_the_digest_tells_numbers_apart_to_the_last_bit(a, b):
-    one, other = (content_of(run_config(sigma=sigma)) for sigma in (a, b))
+    one, other = (content_of({**RUN, "sigma": sigma}) for sigma in (a, b))
     assert (one == other) == (a == b)
 
 
 @given(st.integers(0, 100))
 def test_the_digest_does_not_mind_how_a_number_is_written(n):
-    config = run_config()
-    object.__setattr__(config, "sigma", n)  # as a caller in Python may write it, where types are not checked
-    assert content_of(config) == content_of(run_config(sigma=float(n)))
+    assert content_of({**RUN, "sigma": n}) == content_of({**RUN, "sigma": float(n)})
 
 
 @settings(max_examples=10)
@@ -167,14 +145,8 @@ def test_the_order_of_keys_in_a_file_does_not_matter(tmp_path_factory, chance: r
 
 
 def test_runs_of_one_kind_differ_in_their_seeds_alone():
-    assert kind_of(run_config(seed=1)) == kind_of(run_config(seed=2, out="elsewhere"))
-    assert kind_of(run_config(sigma=1.0)) != kind_of(run_config(sigma=2.0))
-
-
-def test_settings_by_name_alone_are_all_of_them():
-    config = preset("pendulum", "default")
-    parts = (config, config.learner, config.evaluation)
-    assert settings_of(config).keys() == {f.name for part in parts for f in fields(part)} - {"learner", "evaluation"}
+    assert kind_of(RUN) == kind_of({**RUN, "seed": 2, "out": "elsewhere"})
+    assert kind_of(RUN) != kind_of({**RUN, "sigma": 1.0})
 
 
 # Random search.
@@ -214,54 +186,55 @@ def test_more_samples_and_more_settings_leave_the_first_ones_as_they_were(sample
 
 def test_samples_meet_the_grid(plan):
     found = plan("[random]\nsamples = 3\nsigma = {low = 0, high = 2}\n[grid]\nseed = [0, 1]")
-    sigmas = {run.config.sigma for run in found.runs}
+    sigmas = {run.settings["sigma"] for run in found.runs}
     assert len(found.runs) == 6
     assert len(sigmas) == 3
     assert all(isinstance(sigma, float) and sigma not in (0.0, 1.0, 2.0) for sigma in sigmas)
 
 
-# Who gets which run, and how long they take.
+# The workers that get the runs, and the time left.
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.lists(st.integers(0, 2), min_size=30, max_size=30))
 def test_every_run_is_given_once_and_workers_keep_to_their_kinds(sigmas, workers):
-    plan = Plan.of(run_config(sigma=float(sigma), seed=seed) for seed, sigma in enumerate(sigmas))
-    waiting, given_out, last = Waiting(plan.runs), [], {}
-    for worker in workers[: len(plan.runs)]:
-        left = {kind_of(run.config) for run in plan.runs if run not in given_out}
+    runs = [PlannedRun(f"run {number}", {}, f"kind {sigma}") for number, sigma in enumerate(sigmas)]
+    waiting, given_out, last = Waiting(runs), [], {}
+    for worker in workers[: len(runs)]:
+        left = {run.kind for run in runs if run not in given_out}
         run = waiting.take(worker)
         given_out.append(run)
-        kind = kind_of(run.config)
-        assert kind == last.get(worker, kind) or last[worker] not in left
-        last[worker] = kind
+        assert run.kind == last.get(worker, run.kind) or last[worker] not in left
+        last[worker] = run.kind
     assert len(waiting) == 0
-    assert sorted(run.name for run in given_out) == sorted(run.name for run in plan.runs)
+    assert sorted(run.name for run in given_out) == sorted(run.name for run in runs)
 
 
 def test_two_workers_begin_with_two_kinds():
-    plan = Plan.of(run_config(sigma=sigma, seed=seed) for sigma in (0.0, 1.0) for seed in range(3))
+    plan = Plan.of(run_experiment(sigma=sigma, seed=seed) for sigma in (0.0, 1.0) for seed in range(3))
     waiting = Waiting(plan.runs)
-    assert [waiting.take(worker).config.sigma for worker in (0, 1, 0, 1, 0, 1)] == [0.0, 1.0] * 3
+    assert [waiting.take(worker).settings["sigma"] for worker in (0, 1, 0, 1, 0, 1)] == [0.0, 1.0] * 3
 
 
-def test_estimates_grow_with_the_work_and_learn_from_what_has_ended():
-    config = preset("pendulum", "default")
-    base = rough_seconds(config)
-    for more in (
-        replace(config, episodes=10),
-        replace(config, learner=replace(config.learner, dynamics_hidden=(250, 250, 250))),
-        replace(config, learner=replace(config.learner, ensemble=20)),
-        replace(config, learner=replace(config.learner, policy_updates=500)),
-    ):
-        assert rough_seconds(more) > 1.2 * base
-    assert all(rough_seconds(preset("acrobot", "quick", agent)) > 0 for agent in AGENT_NAMES)
-    pace = Pace([Result("a", config, "finished", seconds=3 * base)])
-    assert pace.seconds_for(10.0) == pytest.approx(30.0)
-    assert Pace().seconds_for(10.0) == 10.0
+def test_the_time_left_is_measured_by_kind_and_unknown_at_first():
+    plan = Plan.of(run_experiment(sigma=sigma, seed=seed) for sigma in (0.0, 1.0) for seed in range(3))
+    pace, kinds = Pace(plan.runs), [run.kind for run in plan.runs]
+    assert pace.seconds_left is None
+    pace.measured(kinds[0], 10.0)
+    pace.ended(kinds[0])
+    assert pace.seconds_left == 5 * 10.0  # the other kind is taken to be alike, until it is known
+    pace.measured(kinds[3], 40.0)
+    pace.ended(kinds[3])
+    assert pace.seconds_left == 2 * 10.0 + 2 * 40.0
+    pace.ended(kinds[4])  # failed: one run fewer, and nothing learned about how long they take
+    assert pace.seconds_left == 2 * 10.0 + 40.0
 
 
-def test_a_config_that_cannot_work_is_no_part_of_a_plan():
-    with pytest.raises(ValueError, match="--gap 20 is longer"):
-        Plan.of([TrainConfig(gap=20.0)])
+def test_a_plan_has_at_least_one_run():
     with pytest.raises(ValueError, match="at least one run"):
         Plan.of([])
+
+
+def test_an_environment_of_the_users_own_has_a_short_name(tmp_path):
+    (tmp_path / "tank.py").write_text("from ctmle.envs.pendulum import Pendulum\nclass Tank(Pendulum):\n    pass\n")
+    (run,) = Plan.of([from_settings({"environment": f"{tmp_path}/tank.py:Tank"})]).runs
+    assert re.fullmatch(r"tank-ct-mle-seed0-\w+", run.name)

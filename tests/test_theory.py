@@ -1,7 +1,9 @@
-"""The calculators, against brute force, quadrature, simulation and numerical minimisers."""
+"""Tests of the calculators against brute force, quadrature, simulation and numerical minimisers."""
 
 import itertools
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +16,16 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import kstest, norm
 
 from ctmle import theory
-from ctmle.theory import Problem, Smoothness, quadratic
+from ctmle.theory import Problem, Smoothness, exact, quadratic
 from ctmle.theory import ornstein_uhlenbeck as ou
 
 positive = st.floats(0.1, 5)
 shares = st.floats(0.01, 0.99)
+
+
+def test_calculators_and_their_plots_load_no_jax():
+    program = "import sys, ctmle.theory.plots; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 @given(st.floats(-3, 3), positive, st.floats(-3, 3), positive)
@@ -42,7 +49,7 @@ def test_hellinger_of_diagonal_laws_multiplies_affinities():
 
 
 def longest_by_permutations(psi, epsilon):
-    """The definition, word by word: the longest ordered sequence, points may repeat in principle."""
+    """Length of the longest ordered sequence, literally by the definition."""
     best = 0
     for length in range(1, psi.shape[1] + 1):
         for sequence in itertools.permutations(range(psi.shape[1]), length):
@@ -58,9 +65,9 @@ def longest_by_permutations(psi, epsilon):
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6), st.floats(0.05, 0.6))
 def test_eluder_dimension_is_the_brute_force_one(models, points, seed, epsilon):
     psi = np.random.default_rng(seed).choice([0.0, 0.1, 0.3, 0.7], size=(models, points))
-    exact = theory.eluder_dimension(psi, epsilon)
-    assert exact == longest_by_permutations(psi, epsilon)
-    assert theory.greedy_eluder_dimension(psi, epsilon) <= exact <= min(models, points)
+    found = theory.eluder_dimension(psi, epsilon)
+    assert found == longest_by_permutations(psi, epsilon)
+    assert theory.greedy_eluder_dimension(psi, epsilon) <= found <= min(models, points)
 
 
 def test_eluder_dimension_of_independent_models_and_of_a_class():
@@ -68,8 +75,8 @@ def test_eluder_dimension_of_independent_models_and_of_a_class():
     assert theory.greedy_eluder_dimension(np.eye(300), 0.1, restarts=1) == 300
     with pytest.raises(ValueError, match="greedy_eluder_dimension"):
         theory.eluder_dimension(np.eye(300), 0.1)
-    models = theory.hidden_arm(0.2, 0.1, arms=2)
-    psi = theory.hellinger_table(models, np.zeros((1, 1)), np.array([1.0]))
+    models = exact.hidden_arm(0.2, 0.1, arms=2)
+    psi = exact.hellinger_table(models, np.zeros((1, 1)), np.array([1.0]))
     assert psi.shape == (9, 2)
     spread = 0.2 * math.sqrt((1 - math.exp(-2)) / 2)
     shift = 0.1 * (1 - math.exp(-1))
@@ -95,7 +102,7 @@ def test_bracketing_numbers():
 
 
 def test_printed_variance_bound_fails_and_the_right_ones_hold():
-    """dx = (.01/T) x dt + .05 dW, b = clip(1/(2T) + L_b x, 0, 1/T): the counter-example, simulated exactly."""
+    """Simulates the counter-example exactly: dx = (.01/T) x dt + .05 dW, b = clip(1/(2T) + L_b x, 0, 1/T)."""
     horizon, noise, steps = 10.0, 0.05, 400
     rate, slope = 0.01 / horizon, 0.02
     random, dt = np.random.default_rng(0), horizon / steps
@@ -182,7 +189,7 @@ def test_plan_at_the_ends_of_lambda():
 
 
 def test_regret_bound_does_not_depend_on_the_unit_of_time():
-    sizes = {"episodes": 100, "looks": 400, "delta": 0.1, "beta": 50.0, "eluder_fine": 8.0, "eluder": 8.0}
+    sizes = {"episodes": 100, "looks": 400, "delta": 0.1, "beta": 50.0, "eluder": (8.0, 8.0)}
     seconds = theory.regret_bound(**sizes, gap_squares=400.0, variances=1.0, reward_bound=0.25)
     minutes = theory.regret_bound(**sizes, gap_squares=400.0 / 3600, variances=1.0, reward_bound=0.25 * 60)
     assert seconds == pytest.approx(minutes)

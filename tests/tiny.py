@@ -1,62 +1,53 @@
 """Settings small enough to train in a test."""
 
-from dataclasses import replace
+from typing import Any
 
-from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
+from ctmle import agents
+from ctmle.agents.sac_tacos import SacTacos
+from ctmle.lab.experiment import Experiment, from_settings
+from ctmle.options import apply
 
-LEARNER = CTMLEConfig(
-    initial_trajectories=2,
-    ensemble=2,
-    dynamics_hidden=(16, 16),
-    policy_hidden=(16, 16),
-    dynamics_batch=3,
-    dynamics_length=3,
-    dynamics_updates=6,
-    policy_updates=6,
-    particles=8,
-    critic_steps=2,
-    critic_batch=16,
-    chunk=4,  # does not divide the updates: the last chunk of a phase is shorter
-)
+MODEL_BASED = {
+    "initial_trajectories": 2,
+    "ensemble": 2,
+    "dynamics_hidden": (16, 16),
+    "policy_hidden": (16, 16),
+    "dynamics_batch": 3,
+    "dynamics_updates": 6,
+    "policy_updates": 6,
+    "particles": 8,
+    "critic_steps": 2,
+    "critic_batch": 16,
+    "chunk": 4,  # does not divide the updates: the last chunk of a stage is shorter
+}
 
-ODE = ENODEConfig(
-    initial_trajectories=2,
-    exploring_trajectories=1,
-    ensemble=2,
-    dynamics_hidden=(16, 16),
-    policy_hidden=(16, 16),
-    dynamics_batch=3,
-    dynamics_length=4,
-    dynamics_updates=6,
-    matching_updates=6,
-    matching_batch=4,
-    policy_updates=6,
-    particles=8,
-    critic_steps=2,
-    critic_batch=16,
-    chunk=4,
-)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ct-mle": {**MODEL_BASED, "dynamics_length": 3},
+    "enode": {
+        **MODEL_BASED,
+        "exploring_trajectories": 1,
+        "dynamics_length": 4,
+        "matching_updates": 6,
+        "matching_batch": 4,
+    },
+    "sac-tacos": {
+        "initial_trajectories": 2,
+        "max_hold": 10,
+        "hidden": (8, 8),
+        "batch": 8,
+        "updates_per_decision": 0.5,
+        "replay_capacity": 64,
+        "chunk": 4,
+    },
+}
 
-TACOS = SacTacosConfig(
-    initial_trajectories=2,
-    max_hold=10,
-    hidden=(8, 8),
-    batch=8,
-    updates_per_decision=0.5,
-    replay_capacity=64,
-    chunk=4,
-)
+RUN: dict[str, Any] = {"horizon": 4.0, "gap": 0.125, "step": 0.05, "episodes": 2, "test_trajectories": 3}
 
-RUN = TrainConfig(
-    environment="pendulum",
-    horizon=4.0,
-    gap=0.125,
-    step=0.05,
-    episodes=2,
-    learner=LEARNER,
-    evaluation=EvaluationConfig(test_trajectories=3),
-)
+AGENT = apply(agents.CTMLE(), SETTINGS["ct-mle"])
+ODE = apply(agents.ENODE(), SETTINGS["enode"])
+TACOS = apply(SacTacos(), SETTINGS["sac-tacos"])
 
 
-def run_config(**changes) -> TrainConfig:
-    return replace(RUN, **changes)
+def run_experiment(agent: str = "ct-mle", **options: Any) -> Experiment:
+    """Return a run of two short episodes on the pendulum, with some options changed by their flat names."""
+    return from_settings({"environment": "pendulum", "agent": agent, **SETTINGS[agent], **RUN, **options})

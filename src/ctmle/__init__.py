@@ -9,45 +9,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctmle import agents, data, dynamics, envs, lab, planning, schedules, theory
-    from ctmle.config import CTMLEConfig, ENODEConfig, EvaluationConfig, SacTacosConfig, TrainConfig
-    from ctmle.data import simulate
+    from ctmle import agents, data, envs, lab, models, planning, plants, schedules, theory, training
     from ctmle.lab.evaluate import evaluate
+    from ctmle.lab.train import load, train
+    from ctmle.plants import simulate
 
 __version__ = "0.1.0"
 
-_ROOMS = ("agents", "data", "dynamics", "envs", "lab", "planning", "schedules", "theory")
+_FOLDERS = ("agents", "data", "envs", "lab", "models", "planning", "plants", "schedules", "theory", "training")
 _NAMES = {
-    "CTMLEConfig": "ctmle.config",
-    "ENODEConfig": "ctmle.config",
-    "EvaluationConfig": "ctmle.config",
-    "SacTacosConfig": "ctmle.config",
-    "TrainConfig": "ctmle.config",
     "evaluate": "ctmle.lab.evaluate",
-    "simulate": "ctmle.data",
+    "load": "ctmle.lab.train",
+    "simulate": "ctmle.plants",
+    "train": "ctmle.lab.train",
 }
 
 __all__ = [
-    "CTMLEConfig",
-    "ENODEConfig",
-    "EvaluationConfig",
-    "SacTacosConfig",
-    "TrainConfig",
     "agents",
     "data",
-    "dynamics",
     "envs",
     "evaluate",
     "lab",
+    "load",
+    "models",
     "planning",
+    "plants",
     "schedules",
     "simulate",
     "theory",
+    "train",
+    "training",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _FOLDERS:
         return import_module(f"ctmle.{name}")
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)

@@ -1,35 +1,37 @@
 """The contract of every agent: propose a policy and when to look; observe what was seen."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from jaxtyping import Array, Key, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env, Spec
-from ctmle.envs.observation import ObservationKind
-from ctmle.planning.rollout import World
+from ctmle.envs.base import Spec
+from ctmle.plants.controller import Controller
+from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
+from ctmle.settings import Part
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where an agent stands in its work."""
+class Progress:
+    """How far an agent is with its work."""
 
     episode: int
-    """The number n of the episode that it works on; 0 while it still gathers its initial data."""
-    phase: str
-    """What it does next."""
+    """Number n of the episode that it works on; 0 while it still gathers its initial data."""
+    stage: str
+    """Name of its next stage of updates; "act" if it is ready to drive a plant."""
     done: int
-    """Updates done in this episode, ..."""
+    """Updates done in this episode."""
     total: int
-    """... of how many."""
+    """All updates of this episode."""
     trajectories: int
-    """How many it has observed."""
+    """Trajectories observed."""
     looks: int
-    """How many looks it has spent."""
+    """Looks spent."""
     metrics: dict[str, float]
-    """What its last updates measured."""
+    """Means of what its last updates measured."""
 
 
 @dataclass(frozen=True)
@@ -39,48 +41,58 @@ class Past:
     episode: int
     policy: Any
     trajectory: Trajectory
+    sampled: bool = True
+    """Whether it belongs to a uniform sample of all that the agent drove."""
 
 
-@runtime_checkable
-class Agent(Protocol):
+class Agent(Part):
     """Drive any plant with two calls: ask `propose`, run the policy, look at the times, hand the looks to `observe`.
 
-    `advance` is one bounded piece of the work inside `propose`: whoever wants progress, or a checkpoint in the middle
-    of a long phase, calls it until `ready`; `propose` does so by itself.
+    `advance` is one bounded piece of the work inside `propose`: callers that want progress, or a checkpoint in the
+    middle of a long stage, call it until `ready`; `propose` does so by itself.
     """
 
+    knows_horizon: ClassVar[bool] = False
+    """Whether its policies see the time to go, so that tests must last as long as episodes."""
+
+    @abstractmethod
     def init(self, spec: Spec, key: PRNGKeyArray) -> Any: ...
+
+    @abstractmethod
     def ready(self, state: Any) -> bool: ...
+
+    @abstractmethod
     def advance(self, state: Any, schedule: Schedule) -> Any: ...
+
+    @abstractmethod
     def propose(self, state: Any, schedule: Schedule) -> tuple[Any, Any, Looks | DecidedLooks]: ...
+
+    @abstractmethod
     def observe(self, state: Any, trajectory: Trajectory) -> Any: ...
 
-    def standing(self, state: Any) -> Standing: ...
+    @abstractmethod
+    def progress(self, state: Any) -> Progress: ...
 
-    def policy(self, state: Any) -> Any:
-        """The current policy, without exploration."""
-        ...
+    @abstractmethod
+    def policy(self, state: Any) -> Controller:
+        """Return the current policy, without exploration."""
 
+    @abstractmethod
     def history(self, state: Any) -> list[Past]:
-        """What its episodes drove, from old to new (initial data left out); at least the last one."""
-        ...
+        """Return what its episodes drove, from old to new (initial data left out); at least the last one."""
 
+    @abstractmethod
     def parts(self, state: Any) -> dict[str, Any]:
-        """The trained parts, by name: each is kept in a file of its own."""
-        ...
+        """Return the trained parts by name: each is saved in a file of its own."""
+
+    def fits(self, spec: Spec, schedule: Schedule) -> None:
+        """Raise ValueError if the agent's settings do not fit the plant or the schedule."""
 
 
-@runtime_checkable
-class Practising(Agent, Protocol):
-    """An agent that can act and learn on a simulated plant in one compiled loop, when nobody looks in between."""
+class Practises(Agent):
+    """An agent that can act and learn on a simulated plant in one compiled loop, with nothing to report in between."""
 
-    def practise(
-        self, state: Any, env: Env, keys: Key[Array, " trajectories"], *, step: float, observation: ObservationKind
-    ) -> Any: ...
+    trajectories_per_episode: int
 
-
-@runtime_checkable
-class ModelBased(Agent, Protocol):
-    """An agent that believes in an SDE."""
-
-    def world(self, state: Any) -> World: ...
+    @abstractmethod
+    def practise(self, state: Any, plant: SimulatedSDE, keys: Key[Array, " trajectories"]) -> Any: ...

@@ -1,240 +1,267 @@
-"""What agents with a learned model share: gather data, believe, improve a policy in the belief, act, look again."""
+"""Agents with a learned model: gather data, fit, improve a policy in the model, act, look again."""
 
-import math
-from abc import ABC, abstractmethod
+import zlib
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.agents.base import Past, Standing
-from ctmle.agents.phases import ModelBasedState, Phase, Stream, Work
-from ctmle.agents.setbacks import another_try, pace, went_wrong
-from ctmle.config.model_based import ModelBasedConfig
+from ctmle.agents.base import Agent, Past, Progress
 from ctmle.data.dataset import Dataset
 from ctmle.data.finite import check_looks
 from ctmle.data.trajectory import Trajectory
-from ctmle.dynamics.descent import Descent
-from ctmle.dynamics.loop import Chunk, Span
-from ctmle.dynamics.model import fit_scales
 from ctmle.envs.base import Spec
-from ctmle.planning.improve import METRICS as IMPROVE_METRICS
-from ctmle.planning.improve import ActorCritic, Improve, improve_updates
-from ctmle.planning.policy import Feedback, Policy, random_signal, silent_signal
-from ctmle.planning.rollout import World
-from ctmle.planning.starts import Starts
-from ctmle.schedules.base import Looks, Schedule
+from ctmle.models.learner import Context, Learner
+from ctmle.models.reward import KnownReward, Reward
+from ctmle.models.sde_learner import SDELearner
+from ctmle.models.survival import NeverEnds, Survival
+from ctmle.models.world import World
+from ctmle.planning.actor_critic import ActorCritic
+from ctmle.planning.exploration import Exploration, SmoothSignals, plain
+from ctmle.planning.improver import Improver
+from ctmle.planning.policy import Policy
+from ctmle.schedules.base import Advice, DecidedLooks, Looks, NoAdvice, Schedule
+from ctmle.settings import Count, Positive
+from ctmle.training.updates import Span, Stage, Trainer, failed, run_updates
 
-WAVES = 3
+TRAINED = ("learner", "reward", "survival", "improver", "exploration")
+"""Parts with a state, in the order in which an episode trains them."""
+
+INIT_STREAMS = {"learner": 0, "improver": 1}
+LOOKS, EXPLORE = 2, 3
+"""Random streams. Stages have their own; those of parts without an entry follow from their names."""
+
+READY = -1
+"""The stage of an agent that is ready to act."""
 
 ROOM = 32
-"""Episodes. Room for data comes in multiples of it, so that runs of 5 and of 15 episodes share their programs."""
+"""Episodes that there is room for at first. With more data the dataset grows, and programs compile anew."""
 
-Settings = TypeVar("Settings", bound=ModelBasedConfig)
+
+class AgentState(eqx.Module):
+    """Everything the agent knows, and how far it is in its episode."""
+
+    spec: Spec
+    key: PRNGKeyArray
+    data: Dataset
+    trained: dict[str, Any]
+    """State of each part, by its name."""
+    driven: Int[Array, ""]
+    """Trajectories that the agent drove."""
+    stage: Int[Array, ""]
+    step: Int[Array, ""]
+    retries: Int[Array, ""]
+    """Failures in this episode."""
+    metrics: dict[str, Float[Array, ""]]
 
 
 @dataclass(frozen=True)
-class ModelBasedAgent(ABC, Generic[Settings]):
-    """A named algorithm says what it believes (`init_belief`, `world`) and by which phases it comes to believe it.
+class ModelBasedAgent(Agent):
+    """A learner, an improver and an exploration, composed. Named algorithms differ only in these parts."""
 
-    Agents with the same settings are equal, so that what is compiled for one serves the others.
-    """
+    learner: Learner = SDELearner()
+    improver: Improver = ActorCritic()
+    exploration: Exploration = SmoothSignals()
+    reward: Reward = KnownReward()
+    survival: Survival = NeverEnds()
+    trajectories_per_episode: Count = 1
+    """[N_inc] Trajectories of the policy added to the data after each episode."""
+    trajectory_seconds: Positive | None = None
+    """[H] Length of each training trajectory; none: the environment's horizon."""
+    chunk: Count = 50
+    """Updates per compiled call: how often progress is shown."""
 
-    config: Settings
-    episodes: int = ROOM
-    """There is room for the data of so many. With more it grows, and compiles anew."""
+    def check(self) -> None:
+        members, particles = getattr(self.learner, "members", 1), getattr(self.improver, "particles", None)
+        if particles is not None and particles < members:
+            raise ValueError(f"particles {particles} is fewer than one for each of the {members} ensemble members")
 
-    belief_metrics: ClassVar[tuple[str, ...]]
-    """What the phases that fit the belief measure."""
+    def fits(self, spec: Spec, schedule: Schedule) -> None:
+        schedule.fits(self._seconds(spec))
 
-    @abstractmethod
-    def init_belief(self, spec: Spec, key: PRNGKeyArray) -> Any:
-        """A record with an `ensemble`, before anything was seen."""
-
-    @abstractmethod
-    def believing(self, episode: int) -> tuple[Work, ...]:
-        """The phases of an episode that fit the belief. The policy's own comes after them."""
-
-    @abstractmethod
-    def world(self, state: ModelBasedState) -> World:
-        """The SDE that the policy is improved in."""
-
-    @abstractmethod
-    def beside(self, episode: int) -> dict[str, float]:
-        """What to log that is known without measuring."""
-
-    @eqx.filter_jit
-    def init(self, spec: Spec, key: PRNGKeyArray) -> ModelBasedState:
-        belief = self.init_belief(spec, jax.random.fold_in(key, Stream.BELIEF))
-        actor_critic = self._improve().init(spec, jax.random.fold_in(key, Stream.ACTOR_CRITIC))
-        return ModelBasedState(
+    def init(self, spec: Spec, key: PRNGKeyArray) -> AgentState:
+        trained = {name: _init(self.part(name), spec, jax.random.fold_in(key, _stream(name))) for name in TRAINED}
+        zero = jnp.asarray(0, jnp.int32)
+        names = [metric for name in TRAINED for metric in self.part(name).metrics]
+        rows = self.exploration.initial + ROOM * self._per_episode
+        return AgentState(
             spec=spec,
             key=key,
-            data=self._no_data(spec, feedback=actor_critic.feedback),
-            belief=belief,
-            actor_critic=actor_critic,
-            phase=jnp.asarray(Phase.ACT, jnp.int32),
-            step=jnp.asarray(0, jnp.int32),
-            setbacks=jnp.asarray(0, jnp.int32),
-            metrics={name: jnp.zeros(()) for name in (*self.belief_metrics, *IMPROVE_METRICS)},
+            data=_no_data(spec, plain(spec, self.improver.feedback(trained["improver"])), rows),
+            trained=trained,
+            driven=zero,
+            stage=jnp.asarray(READY, jnp.int32),
+            step=zero,
+            retries=zero,
+            metrics={name: jnp.zeros(()) for name in names},
         )
 
-    def episode(self, state: ModelBasedState) -> int:
-        """The number n of the episode that the agent works on; 0 while it still gathers its initial data."""
-        return self._place(int(state.data.count))[0]
+    def ready(self, state: AgentState) -> bool:
+        return int(state.stage) == READY
 
-    def standing(self, state: ModelBasedState) -> Standing:
-        episode, phase = self.episode(state), Phase(int(state.phase))
-        totals = {work.phase: work.total for work in self._works(episode)}
-        phases = [*totals, Phase.ACT]
-        metrics = {name: float(value) for name, value in sorted(state.metrics.items())}
-        return Standing(
-            episode=episode,
-            phase=phase.name.lower(),
-            done=sum(totals[before] for before in phases[: phases.index(phase)]) + int(state.step),
-            total=sum(totals.values()),
-            trajectories=int(state.data.count),
-            looks=int(state.data.looks),
-            metrics=metrics | {"setbacks": float(state.setbacks)} | (self.beside(episode) if episode > 0 else {}),
-        )
-
-    def ready(self, state: ModelBasedState) -> bool:
-        return int(state.phase) == Phase.ACT
-
-    def advance(self, state: ModelBasedState, schedule: Schedule) -> ModelBasedState:
-        """The next `chunk` updates of the current phase."""
+    def advance(self, state: AgentState, schedule: Schedule) -> AgentState:
+        """Run the next `chunk` updates of the current stage."""
         if self.ready(state):
             return state
-        episode, setbacks = self.episode(state), int(state.setbacks)
-        works = {work.phase: work for work in self._works(episode)}
-        work = works[Phase(int(state.phase))]
-        count = min(self.config.chunk, work.total - int(state.step))
-        key = jax.random.fold_in(jax.random.fold_in(state.key, work.stream), episode)
-        span = Span.of(state.step, count, another_try(key, setbacks), pace(setbacks))
-        chunk = work.updates(state, schedule, span)
-        if went_wrong(chunk, work.metrics, phase=work.phase.name.lower(), episode=episode, setbacks=setbacks):
-            return eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
-        state = eqx.tree_at(
-            lambda s: (work.part(s), s.metrics), state, (chunk.state, {**state.metrics, **chunk.metrics})
-        )
+        episode, retries, index = self.episode(state), int(state.retries), int(state.stage)
+        stages = self._stages(episode)
+        if index == 0 and int(state.step) == 0:
+            state = self._begin(state, schedule, episode)
+        name, stage = stages[index]
+        count = min(self.chunk, stage.updates - int(state.step))
+        key = jax.random.fold_in(jax.random.fold_in(state.key, stage.stream), episode)
+        span = Span.of(state.step, count, key, retries)
+        context = self._context(state, schedule, episode)
+        outcome = run_updates(self.part(name), stage.name, context, state.trained[name], span)
+        if failed(outcome, self.part(name), stage.name, episode, retries):
+            return eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
+        metrics = {**state.metrics, **outcome.metrics}
+        state = eqx.tree_at(lambda s: (s.trained[name], s.metrics), state, (outcome.state, metrics))
         step = int(state.step) + count
-        if step < work.total:
-            return _at(state, work.phase, step)
-        phases = [*works, Phase.ACT]
-        return _at(state, phases[phases.index(work.phase) + 1], 0)
+        if step < stage.updates:
+            return _at(state, index, step)
+        return _at(state, index + 1 if index + 1 < len(stages) else READY, 0)
 
-    def propose(self, state: ModelBasedState, schedule: Schedule) -> tuple[ModelBasedState, Policy, Looks]:
-        """Believe, plan, decide when to look."""
+    def propose(self, state: AgentState, schedule: Schedule) -> tuple[AgentState, Policy, Looks | DecidedLooks]:
+        """Fit, plan, decide when to look."""
         while not self.ready(state):
             state = self.advance(state, schedule)
-        c, spec, number = self.config, state.spec, int(state.data.count)
-        looks_key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.LOOKS), number)
-        looks = schedule.looks(looks_key, c.trajectory_seconds or spec.horizon)
+        spec, number = state.spec, int(state.driven)
         episode, place = self._place(number)
-        if episode > 0 and place >= c.exploring_trajectories:
+        looks_key = jax.random.fold_in(jax.random.fold_in(state.key, LOOKS), number)
+        looks = schedule.looks(looks_key, self._seconds(spec), episode, self.advice(state))
+        if episode > 0 and place >= self.exploration.per_episode:
             return state, self.policy(state), looks
-        explore_key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.EXPLORE), number)
-        strength, gain = (1.0, 0.0) if episode == 0 else (c.exploring_strength, 1.0)
-        signal = random_signal(spec, explore_key, waves=WAVES, strength=strength)
-        return state, Policy(state.actor_critic.feedback, signal, jnp.asarray(gain, jnp.float32)), looks
+        explore_key = jax.random.fold_in(jax.random.fold_in(state.key, EXPLORE), number)
+        feedback = self.improver.feedback(state.trained["improver"])
+        explorer = state.trained["exploration"]
+        policy = self.exploration.controller(explorer, spec, feedback, first=episode == 0, key=explore_key)
+        return state, policy, looks
 
-    def observe(self, state: ModelBasedState, trajectory: Trajectory) -> ModelBasedState:
-        """Write down what was seen; a finished episode leads to the next fit."""
+    def observe(self, state: AgentState, trajectory: Trajectory) -> AgentState:
+        """Add a trajectory to the data; after the last one of an episode, the next fit is due."""
         check_looks(trajectory)
         before = self.episode(state)
-        state = eqx.tree_at(lambda s: s.data, state, state.data.add(trajectory))
+        added = (state.data.add(trajectory), state.driven + 1)
+        state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)
         if self.episode(state) == before:
-            return _at(state, Phase.ACT, 0)
-        if before == 0:
-            ensemble = fit_scales(state.belief.ensemble, state.spec, state.data)
-            state = eqx.tree_at(lambda s: s.belief.ensemble, state, ensemble)
-        state = eqx.tree_at(lambda s: s.setbacks, state, jnp.asarray(0, jnp.int32))
-        return _at(state, self._works(self.episode(state))[0].phase, 0)
+            return _at(state, READY, 0)
+        return _at(eqx.tree_at(lambda s: s.retries, state, jnp.asarray(0, jnp.int32)), 0, 0)
 
-    def policy(self, state: ModelBasedState) -> Policy:
-        """The current policy, without exploration."""
-        return Policy(state.actor_critic.feedback, silent_signal(state.spec, WAVES), jnp.ones(()))
+    def progress(self, state: AgentState) -> Progress:
+        episode, index = self.episode(state), int(state.stage)
+        stages = [stage for _, stage in self._stages(episode)]
+        done = stages if index == READY else stages[:index]
+        metrics = {name: float(value) for name, value in sorted(state.metrics.items())}
+        constants = self.learner.constants(episode) if episode > 0 else {}
+        return Progress(
+            episode=episode,
+            stage="act" if index == READY else stages[index].name,
+            done=sum(stage.updates for stage in done) + int(state.step),
+            total=sum(stage.updates for stage in stages),
+            trajectories=int(state.driven),
+            looks=int(state.data.looks),
+            metrics=metrics | {"setbacks": float(state.retries)} | constants,
+        )
 
-    def history(self, state: ModelBasedState) -> list[Past]:
-        """The trajectories of the policies themselves."""
+    def policy(self, state: AgentState) -> Policy:
+        return plain(state.spec, self.improver.feedback(state.trained["improver"]))
+
+    def world(self, state: AgentState) -> World:
+        """Return the world that the policy is improved in."""
+        trained = state.trained
+        hazard = self.survival.hazard(trained["survival"])
+        return World(self.learner.sde(trained["learner"]), self.reward.reward(trained["reward"]), hazard)
+
+    def advice(self, state: AgentState) -> Advice:
+        """Return what a schedule may ask before it decides the next looks."""
+        return NoAdvice()
+
+    def history(self, state: AgentState) -> list[Past]:
         pasts = []
-        for row in range(int(state.data.count)):
+        for row in range(int(state.driven)):
             episode, place = self._place(row)
-            if episode > 0 and place >= self.config.exploring_trajectories:
+            if episode > 0 and place >= self.exploration.per_episode:
                 trajectory = state.data.trajectory(row)
                 pasts.append(Past(episode, trajectory.policy, trajectory))
         return pasts
 
-    def parts(self, state: ModelBasedState) -> dict[str, Any]:
-        return {
-            "policy": self.policy(state),
-            "critic": state.actor_critic.critic,
-            "model": state.belief.ensemble,
-            "data": state.data,
-        }
+    def parts(self, state: AgentState) -> dict[str, Any]:
+        critic = self.improver.values(state.trained["improver"]).critic
+        sde = self.learner.sde(state.trained["learner"])
+        return {"policy": self.policy(state), "critic": critic, "model": sde, "data": state.data}
+
+    def part(self, name: str) -> Any:
+        """Return one of the parts that are trained, by its name."""
+        return getattr(self, name)
+
+    def episode(self, state: AgentState) -> int:
+        """Return the number n of the episode that the agent works on; 0 while it still gathers its initial data."""
+        return self._place(int(state.driven))[0]
 
     def _place(self, trajectory: int) -> tuple[int, int]:
-        """The episode that the trajectory of this number, from 0, belongs to, and its place in it."""
-        extra = trajectory - self.config.initial_trajectories
+        """Return the episode that the trajectory of this number, from 0, belongs to, and its place in it."""
+        extra = trajectory - self.exploration.initial
         episode, place = divmod(extra, self._per_episode)
         return (0, trajectory) if extra < 0 else (1 + episode, place)
 
     @property
     def _per_episode(self) -> int:
-        return self.config.exploring_trajectories + self.config.trajectories_per_episode
+        return self.exploration.per_episode + self.trajectories_per_episode
 
-    def _no_data(self, spec: Spec, feedback: Feedback) -> Dataset:
-        like = Trajectory(
-            times=jnp.zeros(1),
-            states=jnp.zeros((1, spec.observation.size)),
-            controls=jnp.zeros((1, spec.control_size)),
-            policy=Policy(feedback, silent_signal(spec, WAVES), jnp.zeros(())),
-        )
-        episodes = ROOM * math.ceil(self.episodes / ROOM)
-        return Dataset.empty(like, self.config.initial_trajectories + episodes * self._per_episode)
+    def _seconds(self, spec: Spec) -> float:
+        return self.trajectory_seconds or spec.horizon
 
-    def _works(self, episode: int) -> tuple[Work, ...]:
-        policy = Work(
-            phase=Phase.POLICY,
-            stream=Stream.IMPROVE,
-            part=lambda s: s.actor_critic,
-            updates=self._improve_policy,
-            total=self.config.policy_updates,
-            metrics=IMPROVE_METRICS,
-        )
-        return (*self.believing(episode), policy)
+    def _stages(self, episode: int) -> list[tuple[str, Stage]]:
+        """List the stages of an episode, each with the part that it trains."""
+        return [(name, stage) for name in TRAINED for stage in self.part(name).stages(episode)]
 
-    def _descent(self, updates: int, rate: float) -> Descent:
-        """Of a belief."""
-        c = self.config
-        return Descent(updates, rate, c.dynamics_final_rate, weight_decay=c.weight_decay)
+    def _begin(self, state: AgentState, schedule: Schedule, episode: int) -> AgentState:
+        for name in TRAINED:
+            begun = self.part(name).begin(state.trained[name], self._context(state, schedule, episode), episode)
+            if begun is not state.trained[name]:
+                state = eqx.tree_at(lambda s, name=name: s.trained[name], state, begun)
+        return state
 
-    def _improve_policy(self, state: ModelBasedState, schedule: Schedule, span: Span) -> Chunk[ActorCritic]:
-        c = self.config
-        starts = Starts.from_data(state.spec, state.data, reset_share=c.reset_starts, box_share=c.box_starts)
-        bootstrap = jnp.asarray(min(1.0, self.episode(state) / c.bootstrap_episodes))
-        improve, world = self._improve(), self.world(state)
-        return improve_updates(improve, state.spec, world, starts, bootstrap, state.actor_critic, span)
-
-    def _improve(self) -> Improve:
-        c = self.config
-        return Improve(
-            hidden=c.policy_hidden,
-            horizon=c.policy_horizon,
-            step=c.policy_step,
-            discount_time=c.discount_time,
-            particles=c.particles,
-            actor_descent=Descent(c.policy_updates, c.policy_rate, c.policy_final_rate, clip=c.gradient_clip),
-            critic_descent=Descent(c.policy_updates, c.critic_rate, clip=c.gradient_clip),
-            critic_steps=c.critic_steps,
-            critic_batch=c.critic_batch,
-            target_every=c.target_every,
+    def _context(self, state: AgentState, schedule: Schedule, episode: int) -> Context:
+        return Context(
+            spec=state.spec,
+            data=state.data,
+            world=self.world(state),
+            values=self.improver.values(state.trained["improver"]),
+            episode=jnp.asarray(episode, jnp.int32),
+            longest_gap=schedule.longest_gap(self._seconds(state.spec)),
         )
 
 
-def _at(state: ModelBasedState, phase: Phase, step: int) -> ModelBasedState:
-    place = (jnp.asarray(phase, jnp.int32), jnp.asarray(step, jnp.int32))
-    return eqx.tree_at(lambda s: (s.phase, s.step), state, place)
+def _stream(name: str) -> int:
+    return INIT_STREAMS.get(name, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+
+def _init(trainer: Trainer, spec: Spec, key: PRNGKeyArray) -> Any:
+    """Initialise a part: compiled if it is trained, else directly, since it may hold what jit cannot hash."""
+    return _compiled_init(trainer, spec, key) if trainer.stages(1) else trainer.init(spec, key)
+
+
+@eqx.filter_jit
+def _compiled_init(trainer: Trainer, spec: Spec, key: PRNGKeyArray) -> Any:
+    return trainer.init(spec, key)
+
+
+@eqx.filter_jit
+def _no_data(spec: Spec, policy: Policy, rows: int) -> Dataset:
+    like = Trajectory(
+        times=jnp.zeros(1),
+        states=jnp.zeros((1, spec.observation.size)),
+        controls=jnp.zeros((1, spec.control_size)),
+        drive=policy,
+    )
+    return Dataset.empty(like, rows)
+
+
+def _at(state: AgentState, stage: int, step: int) -> AgentState:
+    place = (jnp.asarray(stage, jnp.int32), jnp.asarray(step, jnp.int32))
+    return eqx.tree_at(lambda s: (s.stage, s.step), state, place)

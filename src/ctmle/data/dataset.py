@@ -1,5 +1,6 @@
 """Everything seen so far, in padded arrays of fixed capacity: nothing is compiled again as data grows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -8,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ctmle.data.drive import ClosedLoop, closed_loops
 from ctmle.data.trajectory import Trajectory
+from ctmle.envs.base import Spec
 
 
 class Dataset(eqx.Module):
@@ -35,7 +38,7 @@ class Dataset(eqx.Module):
             controls=stack(like.controls),
             lengths=jnp.zeros(capacity, jnp.int32),
             count=jnp.zeros((), jnp.int32),
-            policies=jax.tree.map(stack, like.policy),
+            policies=jax.tree.map(stack, _policy(like)),
             random=like.random,
         )
 
@@ -94,7 +97,7 @@ class Dataset(eqx.Module):
                 f"this trajectory has {trajectory.states.shape[-1]} observed coordinates,"
                 f" the dataset's have {self.states.shape[-1]}"
             )
-        if jax.tree.structure(trajectory.policy) != jax.tree.structure(self.policies):
+        if jax.tree.structure(_policy(trajectory)) != jax.tree.structure(self.policies):
             raise ValueError("this trajectory was driven by another kind of policy than those in the dataset")
 
     def _pad_looks(self, trajectory: Trajectory) -> Trajectory:
@@ -125,6 +128,12 @@ class Dataset(eqx.Module):
         )
 
 
+def _policy(trajectory: Trajectory) -> Any:
+    if not isinstance(trajectory.drive, ClosedLoop):
+        raise ValueError("this trajectory does not say which policy drove it: pass the policy as its drive")
+    return trajectory.drive.policy
+
+
 @eqx.filter_jit
 def _row(data: Dataset, row: Int[Array, ""]) -> tuple[Trajectory, Int[Array, ""]]:
     """A trajectory with its padding, and how many looks it has."""
@@ -132,7 +141,7 @@ def _row(data: Dataset, row: Int[Array, ""]) -> tuple[Trajectory, Int[Array, ""]
         lambda leaf: leaf[row] if eqx.is_array(leaf) else leaf,
         (data.times, data.states, data.controls, data.policies, data.lengths),
     )
-    return Trajectory(times, states, controls, policy, data.random), length
+    return Trajectory(times, states, controls, ClosedLoop(policy), data.random), length
 
 
 @eqx.filter_jit
@@ -148,7 +157,7 @@ def _insert(data: Dataset, trajectory: Trajectory, length: Int[Array, ""]) -> Da
         controls=put(data.controls, trajectory.controls),
         lengths=put(data.lengths, length),
         count=row + 1,
-        policies=jax.tree.map(put, data.policies, trajectory.policy),
+        policies=jax.tree.map(put, data.policies, _policy(trajectory)),
         random=data.random,
     )
 
@@ -167,6 +176,14 @@ class Transitions(eqx.Module):
     @property
     def count(self) -> int:
         return self.gap.shape[0] * self.gap.shape[1]
+
+    def closed_loop(self, spec: Spec) -> Callable[[Array, Array], Array]:
+        """Return the control law of the policies that acted, each on its own group of samples."""
+        return closed_loops(spec, self.policies)
+
+    def held(self, t: Array, y: Float[Array, "groups points observed"]) -> Float[Array, "groups points control"]:
+        """Return the control at the start of each sample's gap, at any points of its gap."""
+        return jnp.repeat(self.u, y.shape[-2] // self.u.shape[-2], axis=-2)
 
 
 def sample_transitions(

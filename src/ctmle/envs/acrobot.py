@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
+from ctmle.settings import NonNegative, Positive
 
 GRAVITY = 9.8
 MASS = 1.0
@@ -21,12 +22,21 @@ class Acrobot(Env):
     `underactuated` leaves the torque on joint 2 only.
     """
 
+    tuned = {  # noqa: RUF012
+        "": {"episodes": 15},
+        "enode": {"initial_trajectories": 7, "exploring_trajectories": 3, "longest_step": 0.0625},
+    }
+
     state_names: tuple[str, ...] = eqx.field(static=True)
     angles: tuple[int, ...] = eqx.field(static=True)
-    sigma: float = eqx.field(static=True)
-    unit: float = eqx.field(static=True)
-    horizon: float = eqx.field(static=True)
+    sigma: NonNegative = eqx.field(static=True)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
     underactuated: bool = eqx.field(static=True)
+    """Apply torque to the second joint alone."""
     control_low: tuple[float, ...] = eqx.field(static=True)
     control_high: tuple[float, ...] = eqx.field(static=True)
 
@@ -37,9 +47,6 @@ class Acrobot(Env):
         self.state_names, self.angles = ("th1", "th2", "w1", "w2"), (0, 1)
         self.sigma, self.unit, self.horizon, self.underactuated = sigma, unit, horizon, underactuated
         self.control_low, self.control_high = (-5.0,) * joints, (5.0,) * joints
-
-    def __check_init__(self) -> None:
-        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
 
     def drift(self, x: State, u: Control) -> State:
         th1, th2, w1, w2 = x
@@ -66,6 +73,7 @@ class Acrobot(Env):
         return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
+        """Tip straight up: exp(-distance^2 - 0.01 (w1^2+w2^2)) - 1e-4 u'u, at most 1."""
         th1, th2, w1, w2 = x
         across = LENGTH * jnp.sin(th1) + LENGTH * jnp.sin(th1 + th2)
         up = -LENGTH * jnp.cos(th1) - LENGTH * jnp.cos(th1 + th2)

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -9,6 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.observation import Observation, ObservationKind
+from ctmle.envs.sensors import Exact, Sensor
+from ctmle.settings import check_limits
 
 State = Float[Array, " state"]
 Control = Float[Array, " control"]
@@ -16,10 +19,10 @@ Scalar = Float[Array, ""]
 
 
 class Spec(eqx.Module):
-    """What an agent may know of a system: all but its drift and its diffusion.
+    """What an agent may know of a system: everything but its drift and its diffusion.
 
-    The paper gives the agent the reward b, the start x_ini and the horizon T; the dynamics it must learn. An `Env` has
-    its spec ready (`env.spec`); for a plant of your own without equations, fill one in.
+    The paper gives the agent the reward b, the start x_ini and the horizon T; it must learn the dynamics. `env.spec` is
+    the spec of an `Env`; for a plant of your own without equations, fill one in.
     """
 
     state_reward: Callable[[State, Control], Scalar]
@@ -28,17 +31,18 @@ class Spec(eqx.Module):
     control_low: tuple[float, ...] = eqx.field(static=True)
     control_high: tuple[float, ...] = eqx.field(static=True)
     horizon: float = eqx.field(static=True)
+    sensor: Sensor = Exact()
 
     @property
     def control_size(self) -> int:
         return len(self.control_low)
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, " observed"]:
-        """One draw of the start, as it is observed."""
+        """Draw a start, as it is observed."""
         return self.observation.encode(self.state_reset(key))
 
     def reward(self, y: Float[Array, "*batch observed"], u: Float[Array, "*batch control"]) -> Float[Array, "*batch"]:
-        """Reward per unit of time at observed states, for any leading batch axes."""
+        """Compute the reward per unit of time at observed states, for any leading batch axes."""
         flat_x = self.observation.decode(y).reshape(-1, self.observation.state_size)
         rewards = jax.vmap(self.state_reward)(flat_x, u.reshape(-1, u.shape[-1]))
         return rewards.reshape(y.shape[:-1])
@@ -52,13 +56,20 @@ class Env(eqx.Module):
 
     `state_names` and `angles` (indices of coordinates that live on a circle) describe the state, `control_low` and
     `control_high` bound the control, `horizon` is T in seconds. Methods take one state and must be pure JAX functions.
+    Other fields are settings of the system: limits in their types (`ctmle.settings`) are checked.
     """
+
+    tuned: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Options that suit this system: for every agent under "", for one agent under its name."""
 
     state_names: eqx.AbstractVar[tuple[str, ...]]
     angles: eqx.AbstractVar[tuple[int, ...]]
     control_low: eqx.AbstractVar[tuple[float, ...]]
     control_high: eqx.AbstractVar[tuple[float, ...]]
     horizon: eqx.AbstractVar[float]
+
+    def __check_init__(self) -> None:
+        check_limits(self)
 
     @abstractmethod
     def drift(self, x: State, u: Control) -> State:
@@ -78,7 +89,7 @@ class Env(eqx.Module):
 
     @property
     def spec(self) -> Spec:
-        """What an agent may know, seen in physical coordinates."""
+        """The spec in physical coordinates."""
         return self.spec_for("angles")
 
     def spec_for(self, observation: ObservationKind) -> Spec:
@@ -92,16 +103,6 @@ class Env(eqx.Module):
         )
 
 
-def check_noise_and_horizon(sigma: float, unit: float, horizon: float) -> None:
-    """The checks that every environment here shares."""
-    if not 0 <= sigma < float("inf"):
-        raise ValueError(f"sigma must be a finite number of at least 0, not {sigma}")
-    if not 0 < unit < float("inf"):
-        raise ValueError(f"unit must be a positive number, not {unit}")
-    if not 0 < horizon < float("inf"):
-        raise ValueError(f"horizon must be a positive number of seconds, not {horizon}")
-
-
 def constant_diffusion(sigma: float, unit: float, x: State) -> State:
-    """g = sigma * unit on every coordinate: how we read the paper's noise N(0, sigma^2 I) 'at every time step'."""
+    """Return g = sigma * unit for every coordinate: our reading of the paper's noise 'at every time step'."""
     return jnp.full_like(x, sigma * unit)

@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
+from ctmle.settings import NonNegative, Positive
 
 GRAVITY = 9.8
 CART_MASS = 1.0
@@ -38,18 +39,24 @@ class CartPole(Env):
     `bang_bang` applies the paper's fixed force: 10 in the direction of u.
     """
 
+    tuned = {  # noqa: RUF012
+        "ct-mle": {"longest_step": 0.03125},
+        "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
+    }
+
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
 
-    sigma: float = eqx.field(static=True, default=2.0)
-    unit: float = eqx.field(static=True, default=0.075)
-    horizon: float = eqx.field(static=True, default=10.0)
+    sigma: NonNegative = eqx.field(static=True, default=2.0)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True, default=0.075)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True, default=10.0)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
     bang_bang: bool = eqx.field(static=True, default=False)
+    """Apply the paper's fixed force, in the direction of the control."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-1.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(1.0,))
-
-    def __check_init__(self) -> None:
-        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
 
     def drift(self, x: State, u: Control) -> State:
         push = jnp.where(u[0] >= 0, 1.0, -1.0) if self.bang_bang else u[0]
@@ -59,6 +66,7 @@ class CartPole(Env):
         return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
+        """Tip upright at the centre: exp(-distance^2 - 0.01 (v^2+w^2)) - 0.01 u^2, at most 1."""
         return tip_reward(x, u, length=1.0)
 
     def reset(self, key: PRNGKeyArray) -> State:
@@ -68,17 +76,23 @@ class CartPole(Env):
 class CartPoleSwingUp(Env):
     """Swing-up: the same equations with 1.0 in place of the half-length, force 3 u, abs(u) <= 3, from hanging."""
 
+    tuned = {  # noqa: RUF012
+        "": {"episodes": 15},
+        "ct-mle": {"policy_updates": 500},
+        "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
+    }
+
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
 
-    sigma: float = eqx.field(static=True, default=2.0)
-    unit: float = eqx.field(static=True, default=0.04)
-    horizon: float = eqx.field(static=True, default=10.0)
+    sigma: NonNegative = eqx.field(static=True, default=2.0)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True, default=0.04)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True, default=10.0)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-3.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(3.0,))
-
-    def __check_init__(self) -> None:
-        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
 
     def drift(self, x: State, u: Control) -> State:
         return cartpole_drift(x, 3.0 * u[0], half_length=1.0)
@@ -87,6 +101,7 @@ class CartPoleSwingUp(Env):
         return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
+        """Tip upright at the centre: exp(-distance^2 - 0.01 (v^2+w^2)) - 0.01 u^2, at most 1."""
         return tip_reward(x, u, length=1.0)
 
     def reset(self, key: PRNGKeyArray) -> State:

@@ -15,7 +15,7 @@ REACH = 0.5
 
 
 def check_env(env: Any) -> None:
-    """Raises ValueError with one line per problem: the attribute or method to mend, and how.
+    """Raises ValueError with one line per problem: the attribute or method to fix, and how.
 
     Looks at attributes, then tries each method as the library will: by itself, compiled, over a batch, twice with the
     same arguments, and through its derivatives.
@@ -91,7 +91,7 @@ def _problem(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], 
         return f"{name}: must give floating-point numbers, not {value.dtype}"
     where = "" if name == "reset" else f" at state {np.asarray(arguments[0]).tolist()}"
     if not np.all(np.isfinite(value)):
-        return f"{name}: is not finite{where}"
+        return f"{name}: is NaN or inf{where}"
     if not np.array_equal(value, np.asarray(method(*arguments))):
         return f"{name}: gives another value for the same arguments{where}; take randomness from the key alone"
     try:
@@ -107,7 +107,7 @@ def _slopes(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], w
     """Planning differentiates the reward, and the oracle the dynamics."""
     slopes = jax.jacfwd(method, argnums=(0, 1))(*arguments)
     if not all(np.all(np.isfinite(np.asarray(slope))) for slope in slopes):
-        return f"{name}: its derivative is not finite{where}; look for sqrt, abs, norm or arccos at their edges"
+        return f"{name}: its derivative is NaN or inf{where}; look for sqrt, abs, norm or arccos at their edges"
     return None
 
 

@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
+from ctmle.settings import Finite, NonNegative, Positive
 
 
 class LinearQuadratic(Env):
@@ -13,21 +14,23 @@ class LinearQuadratic(Env):
     Over a long horizon the best policy is u = -k x with k = a + sqrt(a^2 + 1/c).
     """
 
+    tuned = {"": {"warm_up": 1.0}}  # noqa: RUF012
+
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x",))
     angles: tuple[int, ...] = eqx.field(static=True, default=())
 
-    sigma: float = eqx.field(static=True, default=1.0)
-    unit: float = eqx.field(static=True, default=0.1)
-    horizon: float = eqx.field(static=True, default=4.0)
-    a: float = eqx.field(static=True, default=0.0)
-    control_cost: float = eqx.field(static=True, default=0.1)
+    sigma: NonNegative = eqx.field(static=True, default=1.0)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True, default=0.1)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True, default=4.0)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
+    a: Finite = eqx.field(static=True, default=0.0)
+    """Rate at which the state grows by itself."""
+    control_cost: Positive = eqx.field(static=True, default=0.1)
+    """[c] Price of the squared control."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-4.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(4.0,))
-
-    def __check_init__(self) -> None:
-        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
-        if self.control_cost <= 0:
-            raise ValueError(f"control_cost must be positive, not {self.control_cost}")
 
     @property
     def best_gain(self) -> float:
@@ -41,6 +44,7 @@ class LinearQuadratic(Env):
         return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
+        """1 - x^2 - c u^2, whose optimum is known."""
         return 1.0 - x[0] ** 2 - self.control_cost * u[0] ** 2
 
     def reset(self, key: PRNGKeyArray) -> State:

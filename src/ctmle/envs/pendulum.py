@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, check_noise_and_horizon, constant_diffusion
+from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
+from ctmle.settings import NonNegative, Positive
 
 
 class Pendulum(Env):
@@ -15,17 +16,16 @@ class Pendulum(Env):
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(0,))
-    sigma: float = eqx.field(static=True, default=2.0)
-    unit: float = eqx.field(static=True, default=0.1)
-    horizon: float = eqx.field(static=True, default=10.0)
+    sigma: NonNegative = eqx.field(static=True, default=2.0)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True, default=0.1)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True, default=10.0)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
     start: Literal["hanging", "uniform"] = eqx.field(static=True, default="hanging")
+    """Where episodes start: hanging at rest, or at a random angle and velocity."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-2.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(2.0,))
-
-    def __check_init__(self) -> None:
-        check_noise_and_horizon(self.sigma, self.unit, self.horizon)
-        if self.start not in ("hanging", "uniform"):
-            raise ValueError(f"start must be 'hanging' or 'uniform', not {self.start!r}")
 
     def drift(self, x: State, u: Control) -> State:
         theta, w = x
@@ -35,6 +35,7 @@ class Pendulum(Env):
         return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
+        """Upright and still: exp(-((1-cos)^2 + sin^2) - 0.01 w^2) - 0.01 u^2, at most 1."""
         theta, w = x
         distance = (1.0 - jnp.cos(theta)) ** 2 + jnp.sin(theta) ** 2
         return jnp.exp(-distance - 0.01 * w**2) - 0.01 * u[0] ** 2

@@ -1,6 +1,4 @@
-"""How good a policy is: test trajectories on the true system, or imagined ones in the belief."""
-
-from typing import Any
+"""How good a policy is: test trajectories on a plant, or imagined ones in the agent's world."""
 
 import equinox as eqx
 import jax
@@ -8,19 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.config import EvaluationConfig, SuccessRule
-from ctmle.data.finite import check_rewards, simulate_safely
-from ctmle.data.holding import HoldingPolicy, hold_paths
-from ctmle.data.trajectory import Trajectory, every_tick, simulate_many
 from ctmle.envs.base import Env, Spec
-from ctmle.envs.observation import ObservationKind
+from ctmle.lab.experiment import Evaluation, SuccessRule
+from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
-from ctmle.planning.rollout import World, rollout
+from ctmle.planning.rollout import rollout
+from ctmle.plants.base import Plant
+from ctmle.plants.controller import Controller
+from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.grid import Equidistant
+from ctmle.training.failures import NotFinite
 
 
 class Score(eqx.Module):
-    """The mean reward after the warm-up of each test trajectory, the lowest of each, and what is said of them."""
+    """Mean reward after the warm-up of each test trajectory, and the lowest reward of each."""
 
     each: np.ndarray
     lowest: np.ndarray
@@ -45,49 +44,44 @@ class Score(eqx.Module):
 
     @property
     def success_share(self) -> float:
-        """How many of the trajectories succeed by themselves: a mean of 0.9 can hide failures."""
+        """Share of the trajectories that succeed by themselves: a mean of 0.9 can hide failures."""
         judged = self.each if self.rule == "mean" else self.lowest
         return float((judged >= self.success_at).mean())
 
 
 def evaluate(
-    env: Env,
-    policy: Any,
-    key: PRNGKeyArray,
-    config: EvaluationConfig,
-    *,
-    step: float = 0.01,
-    observation: ObservationKind = "angles",
+    plant: Plant | Env, controller: Controller, key: PRNGKeyArray, evaluation: Evaluation = Evaluation()
 ) -> Score:
-    """Run `policy` on N_test trajectories of T seconds from the start and average the reward after the warm-up.
+    """Run `controller` on test trajectories from the start and average the reward after the warm-up.
 
-    The reward is taken every `test_gap` seconds, or at every tick of a policy that holds its controls. (Such a policy
-    knows its horizon, so that is how long its tests are.)
+    The reward is taken every `test_gap` seconds, or at every tick of a controller that decides its looks. (Such a
+    controller sees the time to go, so its tests last as long as the horizon.)
     """
-    spec = env.spec_for(observation)
-    looks = Equidistant(config.test_gap, random_looks=False).looks(key, config.test_seconds or env.horizon)
-    keys = jax.random.split(key, config.test_trajectories)
-
-    def simulation(step: float, stop_short: bool) -> Trajectory:
-        if isinstance(policy, HoldingPolicy):
-            return every_tick(hold_paths(env, policy, keys, step=step, observation=observation, stop_short=stop_short))
-        return simulate_many(env, policy, looks, keys, step=step, observation=observation, stop_short=stop_short)
-
-    tests = simulate_safely(env, spec.observation, simulation, step, "a test trajectory")
-    states = np.asarray(tests.states, dtype=np.float64)
+    plant = SimulatedSDE(plant) if isinstance(plant, Env) else plant
+    spec = plant.spec
+    looks = Equidistant(evaluation.test_gap, random_looks=False).looks(key, evaluation.test_seconds or spec.horizon)
+    tests = plant.run_many(controller, looks, jax.random.split(key, evaluation.test_trajectories))
     rewards = np.asarray(rewards_of(spec, tests.states, tests.controls), dtype=np.float64)
-    check_rewards(env, states, rewards, "in a test trajectory")
-    counted = rewards[:, np.asarray(tests.times)[0] >= config.warm_up]
-    return Score(counted.mean(axis=1), counted.min(axis=1), config.success, config.rule)
+    check_rewards(plant, np.asarray(tests.states, np.float64), rewards, "in a test trajectory")
+    counted = rewards[:, np.asarray(tests.times)[0] >= evaluation.warm_up]
+    return Score(counted.mean(axis=1), counted.min(axis=1), evaluation.success, evaluation.rule)
+
+
+def check_rewards(plant: Plant, states: np.ndarray, rewards: np.ndarray, where: str) -> None:
+    """Raise NotFinite for the first reward that is NaN or inf, with the observed state it belongs to."""
+    bad = np.flatnonzero(~np.isfinite(rewards).reshape(-1))
+    if bad.size:
+        owner = type(plant.env if isinstance(plant, SimulatedSDE) else plant).__name__
+        raise NotFinite(f"{owner}.reward", where, "fix that method", states.reshape(-1, states.shape[-1])[bad[0]])
 
 
 def imagined_score(
-    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, config: EvaluationConfig, *, step: float
+    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, evaluation: Evaluation, *, step: float
 ) -> float:
-    """The score that the agent expects: the same measure on trajectories imagined in the belief."""
-    particles = max(1, config.test_trajectories // world.members)
-    steps = round((config.test_seconds or spec.horizon) / step)
-    return float(_imagine(world, spec, feedback, key, particles, steps, step, config.warm_up))
+    """Return the score that the agent expects: the same measure on trajectories imagined in its world."""
+    particles = max(1, evaluation.test_trajectories // world.sde.members)
+    steps = round((evaluation.test_seconds or spec.horizon) / step)
+    return float(_imagine(world, spec, feedback, key, particles, steps, step, evaluation.warm_up))
 
 
 @eqx.filter_jit
@@ -102,9 +96,9 @@ def _imagine(
     warm_up: float,
 ) -> Float[Array, ""]:
     start_key, noise_key = jax.random.split(key)
-    start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.members, particles)))
+    start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.sde.members, particles)))
     noise = jax.random.normal(noise_key, (steps, *start.shape))
-    path = rollout(world, spec, feedback, start, noise, step=step)
+    path = rollout(world, feedback, (jnp.zeros(start.shape[:-1]), start), noise, step=step)
     return jnp.mean(path.rewards[round(warm_up / step) :])
 
 
@@ -112,7 +106,7 @@ def _imagine(
 def rewards_of(
     spec: Spec, states: Float[Array, "*batch observed"], controls: Float[Array, "*batch control"]
 ) -> Float[Array, "*batch"]:
-    """In one program."""
+    """Compute rewards in one compiled call."""
     return spec.reward(states, controls)
 
 
@@ -120,16 +114,17 @@ def rewards_of(
 def learned_diffusion(
     world: World, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
 ) -> Float[Array, " observed"]:
-    """Averaged over members and looks."""
-    members = jnp.broadcast_to(y, (world.members, *y.shape)), jnp.broadcast_to(u, (world.members, *u.shape))
-    return jnp.mean(world.diffusion(*members), axis=(0, 1))
+    """Average the learned diffusion over members and looks."""
+    members = world.sde.members
+    copies = jnp.broadcast_to(y, (members, *y.shape)), jnp.broadcast_to(u, (members, *u.shape))
+    return jnp.mean(world.sde.diffusion(*copies), axis=(0, 1))
 
 
 @eqx.filter_jit
 def observed_diffusion(
     env: Env, spec: Spec, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
 ) -> Array:
-    """The true diffusion in the coordinates that the agent sees, averaged over looks: what it should learn."""
+    """Average the true diffusion, in the coordinates that the agent sees, over looks: what it should learn."""
 
     def one(y: Array, u: Array) -> Array:
         x = spec.observation.decode(y)

@@ -1,13 +1,12 @@
-"""One run: the outer loop of alg:imp-friendly with its files, tests and progress around it."""
+"""One run: the outer loop of alg:imp-friendly, with tests of what was learned."""
 
 import dataclasses
 import math
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
 from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,36 +14,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.base import Agent, ModelBased, Practising, Standing
-from ctmle.agents.registry import build_agent
-from ctmle.checks import check_config
-from ctmle.config import TrainConfig
+from ctmle.agents.base import Agent, Practises, Progress
+from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.data.dataset import Dataset
-from ctmle.data.finite import check_rewards, simulate_safely
-from ctmle.data.trajectory import Trajectory, simulate
-from ctmle.envs.base import Env
+from ctmle.data.trajectory import Trajectory
+from ctmle.envs.base import Spec
 from ctmle.envs.check import check_env
-from ctmle.envs.registry import make
 from ctmle.lab.evaluate import (
     Score,
+    check_rewards,
     evaluate,
     imagined_score,
     learned_diffusion,
     observed_diffusion,
     rewards_of,
 )
-from ctmle.lab.interrupt import Interrupt, Interrupted
-from ctmle.lab.storage.files import only_writer
-from ctmle.lab.storage.run_folder import Checkpoint, RunFolder, is_complete
-from ctmle.lab.storage.trees import arrays_of, fill, save_tree
+from ctmle.lab.experiment import Experiment
+from ctmle.lab.storage.run_folder import Checkpoint
+from ctmle.lab.storage.trees import fill
+from ctmle.options import flat
+from ctmle.plants.simulated import SimulatedSDE
+from ctmle.registry import ENVIRONMENTS
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
-from ctmle.schedules.registry import make_schedule
 
 Record = dict[str, Any]
 
 
 class Stream(IntEnum):
-    """Purposes of randomness in a run. Tests have their own, so that looking at a policy never changes the training."""
+    """Random streams of a run. Tests have their own, so that testing a policy never changes the training."""
 
     AGENT = 0
     PLANT = 1
@@ -53,19 +50,11 @@ class Stream(IntEnum):
     OUTPUT = 4
 
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Whoever wants to know how a run goes (a progress display, a test)."""
-
-    def see(self, progress: Record) -> None: ...
-    def episode(self, record: Record) -> None: ...
-
-
 @dataclasses.dataclass(frozen=True)
 class Moment:
-    """A point between two pieces of work: the state, what comes next, and the record of an episode that just ended.
+    """A point between two pieces of work: the state, the progress, and the record of an episode that just ended.
 
-    A run can go on from any moment that is `resumable`; between acting and testing there is one that is not.
+    A run can be resumed from any moment that is `resumable`; the one between acting and testing is not.
     """
 
     state: Any
@@ -75,19 +64,17 @@ class Moment:
 
 
 class Run:
-    """The parts that a config names, and the loop that lets them meet."""
+    """The parts of an experiment, and the loop that runs them together."""
 
-    def __init__(self, config: TrainConfig, env: Env | None = None):
-        """With a system of your own, `env`, in place of the one that the config names. It is checked at the door."""
-        check_config(config)
-        if env is not None:
-            check_env(env)
-        self.config = config
-        self.env = build_env(config) if env is None else env
-        self.spec = self.env.spec_for(config.observation)
-        self.schedule: Schedule = make_schedule(config.grid, config.gap, config.random_looks)
-        self.agent: Agent = build_agent(config.learner, config.episodes)
-        self.key = jax.random.key(config.seed)
+    def __init__(self, experiment: Experiment):
+        """Raise ValueError if the environment is one of the user's own and something is wrong with it."""
+        if ENVIRONMENTS.name_of(type(experiment.env)) is None:
+            check_env(experiment.env)
+        self.experiment = experiment
+        self.agent, self.schedule, self.evaluation = experiment.agent, experiment.schedule, experiment.evaluation
+        self.plant = SimulatedSDE(experiment.env, experiment.training.step, experiment.training.observation)
+        self.spec = self.plant.spec
+        self.key = jax.random.key(experiment.training.seed)
 
     def stream(self, purpose: Stream, number: int = 0) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.fold_in(self.key, purpose), number)
@@ -95,161 +82,95 @@ class Run:
     def init(self) -> Any:
         return self.agent.init(self.spec, self.stream(Stream.AGENT))
 
-    def train(
-        self,
-        folder: RunFolder,
-        watchers: tuple[Watcher, ...] = (),
-        checkpoint: Checkpoint | None = None,
-        interrupt: Interrupt | None = None,
-    ) -> list[Record]:
-        """Run every episode from the start, or on from a checkpoint; what has been done is always on the disk.
-
-        Raises Interrupted, with a checkpoint written, when a signal asks to stop, or whoever holds `interrupt`.
-        """
-        state = self.init() if checkpoint is None else self.restore(checkpoint)
-        records = [] if checkpoint is None else list(checkpoint.records)
-        chunks = 0
-        asking = Interrupt() if interrupt is None else nullcontext(interrupt)
-        with only_writer(folder.path), asking as asked:
-            folder.write_metrics(records)
-            for moment in self.steps(state):
-                if moment.record is not None:
-                    records.append(moment.record)
-                    self.save_parts(folder, moment.state)
-                    folder.write_metrics(records)
-                for watcher in watchers:
-                    watcher.see(moment.progress)
-                    if moment.record is not None:
-                        watcher.episode(moment.record)
-                chunks += 1
-                due = moment.record is not None or chunks % self.config.checkpoint_every == 0
-                if moment.resumable and (due or asked.received):
-                    self.save_checkpoint(folder, moment.state, records)
-                if moment.resumable and asked.received:
-                    raise Interrupted(asked.received)
-        return records
-
-    def steps(self, state: Any) -> Iterator["Moment"]:
-        """The outer loop: believe, plan, act, look, write down; then test what was learned.
+    def steps(self, state: Any) -> Iterator[Moment]:
+        """Fit, plan, act, look; then test what was learned; and so on.
 
         Yields before every chunk of updates, before every test and after it.
         """
-        agent, c = self.agent, self.config
-        while (standing := agent.standing(state)).episode <= c.episodes:
+        agent, training = self.agent, self.experiment.training
+        while (progress := agent.progress(state)).episode <= training.episodes:
             seconds: dict[str, float] = defaultdict(float)
-            if standing.episode > 0 and c.test_every > 1 and isinstance(agent, Practising):
-                yield Moment(state, _progress(standing))
-                state, standing = self._practise(agent, state, standing, seconds)
+            if progress.episode > 0 and training.test_every > 1 and isinstance(agent, Practises):
+                yield Moment(state, _flat(progress))
+                state, progress = self._practise(agent, state, progress, seconds)
             else:
-                state, standing = yield from self._episode(state, standing, seconds)
-            episode = standing.episode
-            if episode > 0 and (episode % c.test_every == 0 or episode == c.episodes):
-                standing = dataclasses.replace(standing, phase="test", looks=agent.standing(state).looks)
-                yield Moment(state, _progress(standing), resumable=False)
-                record = self._record(state, standing, seconds)
-                yield Moment(state, _progress(standing), record)
-                if c.stop_at_success and record["success"]:
+                state, progress = yield from self._episode(state, progress, seconds)
+            episode = progress.episode
+            if episode > 0 and (episode % training.test_every == 0 or episode == training.episodes):
+                progress = dataclasses.replace(progress, stage="test", looks=agent.progress(state).looks)
+                yield Moment(state, _flat(progress), resumable=False)
+                record = self._record(state, progress, seconds)
+                yield Moment(state, _flat(progress), record)
+                if training.stop_at_success and record["success"]:
                     return
 
     def _episode(
-        self, state: Any, standing: Standing, seconds: dict[str, float]
-    ) -> Generator["Moment", None, tuple[Any, Standing]]:
-        """One episode, with a moment before every chunk of updates. Gives back where the agent stood when it acted."""
+        self, state: Any, progress: Progress, seconds: dict[str, float]
+    ) -> Generator[Moment, None, tuple[Any, Progress]]:
+        """Run one episode, with a moment before every chunk of updates; return the agent's progress when it acted."""
         agent = self.agent
         while not agent.ready(state):
-            yield Moment(state, _progress(standing))
+            yield Moment(state, _flat(progress))
             started = time.perf_counter()
             state = jax.block_until_ready(agent.advance(state, self.schedule))
-            seconds[f"{standing.phase}_seconds"] += time.perf_counter() - started
-            standing = agent.standing(state)
-        while agent.standing(state).episode == standing.episode:
+            seconds[f"{progress.stage}_seconds"] += time.perf_counter() - started
+            progress = agent.progress(state)
+        while agent.progress(state).episode == progress.episode:
             state, policy, looks = agent.propose(state, self.schedule)
             state = agent.observe(state, self.act(state, policy, looks))
-        return state, standing
+        return state, progress
 
     def _practise(
-        self, agent: Practising, state: Any, standing: Standing, seconds: dict[str, float]
-    ) -> tuple[Any, Standing]:
-        """Every episode up to the next test, in one compiled loop."""
-        c, started = self.config, time.perf_counter()
-        last = min(c.episodes, c.test_every * math.ceil(standing.episode / c.test_every))
-        count = (last - standing.episode + 1) * c.learner.trajectories_per_episode
-        numbers = range(standing.trajectories, standing.trajectories + count)
+        self, agent: Practises, state: Any, progress: Progress, seconds: dict[str, float]
+    ) -> tuple[Any, Progress]:
+        """Run every episode up to the next test in one compiled loop."""
+        training, started = self.experiment.training, time.perf_counter()
+        last = min(training.episodes, training.test_every * math.ceil(progress.episode / training.test_every))
+        count = (last - progress.episode + 1) * agent.trajectories_per_episode
+        numbers = range(progress.trajectories, progress.trajectories + count)
         keys = jnp.stack([self.stream(Stream.PLANT, number) for number in numbers])
-        state = agent.practise(state, self.env, keys, step=c.step, observation=c.observation)
-        standing = dataclasses.replace(agent.standing(jax.block_until_ready(state)), episode=last)
+        state = agent.practise(state, self.plant, keys)
+        progress = dataclasses.replace(agent.progress(jax.block_until_ready(state)), episode=last)
         seconds["updates_seconds"] += time.perf_counter() - started
-        return state, standing
+        return state, progress
 
     def episodes(self, state: Any) -> Iterator[tuple[Any, Record]]:
-        """The ends of episodes alone, for whoever needs no files."""
+        """Yield the state and the record at the end of every tested episode."""
         for moment in self.steps(state):
             if moment.record is not None:
                 yield moment.state, moment.record
 
     def score(self, policy: Any, episode: int) -> Score:
-        """The test of an episode's policy; the same policy and episode give the same score to the last digit."""
-        c = self.config
-        return evaluate(
-            self.env, policy, self.stream(Stream.TEST, episode), c.evaluation, step=c.step, observation=c.observation
-        )
+        """Test an episode's policy; the same policy and episode give the same score to the last digit."""
+        return evaluate(self.plant, policy, self.stream(Stream.TEST, episode), self.evaluation)
 
     def output(self, state: Any, which: str) -> tuple[Any, int]:
-        """The policy that a run gives, with its episode: `final`, `best` by its own training episode, or `random`."""
+        """Return the policy that a run gives, with its episode: `final`, `best` by its own episode, or `random`."""
         pasts = self.agent.history(state)
         if which == "best":
             past = max(pasts, key=lambda past: self.episode_score(past.trajectory))
         elif which == "random":
-            past = pasts[int(jax.random.randint(self.stream(Stream.OUTPUT), (), 0, len(pasts)))]
+            sampled = [past for past in pasts if past.sampled]
+            past = sampled[int(jax.random.randint(self.stream(Stream.OUTPUT), (), 0, len(sampled)))]
         else:
             past = pasts[-1]
         return past.policy, past.episode
 
-    def save_parts(self, folder: RunFolder, state: Any) -> None:
-        """The trained parts, each in a file of its own, for whoever wants to take one elsewhere."""
-        for name, part in self.agent.parts(state).items():
-            save_tree(folder.tensors(name), part)
-
-    def save_checkpoint(self, folder: RunFolder, state: Any, records: list[Record]) -> None:
-        folder.save_checkpoint(
-            arrays_of(state),
-            records,
-            finished=is_complete(self.config, records),
-            keep=self.config.checkpoints_kept,
-        )
-
     def restore(self, checkpoint: Checkpoint) -> Any:
-        """The agent as it was: it continues as if it had never stopped."""
-
-        def as_saved(place: Any, node: Any) -> Any:
-            """Datasets grow, so their size is the file's. Which looks are random the settings know."""
-            times = checkpoint.arrays.get(f"{jax.tree_util.keystr(place)}.times")
-            if not isinstance(node, Dataset) or times is None or times.ndim != 2:
-                return node
-            return node.room(*times.shape, random=self.config.random_looks)
-
-        def like() -> Any:
-            return jax.tree_util.tree_map_with_path(
-                as_saved, self.init(), is_leaf=lambda node: isinstance(node, Dataset)
-            )
-
-        return fill(checkpoint.path, checkpoint.arrays, eqx.filter_eval_shape(like))
+        """Return the agent's state from a checkpoint: it continues as if it had never stopped."""
+        return restored(self.agent, self.schedule, self.spec, checkpoint)
 
     def act(self, state: Any, policy: Any, looks: Looks | DecidedLooks) -> Trajectory:
-        """Run a policy on the simulated plant and look at it."""
-        c, standing = self.config, self.agent.standing(state)
-        key = self.stream(Stream.PLANT, standing.trajectories)
-
-        def simulation(step: float, stop_short: bool) -> Trajectory:
-            return simulate(self.env, policy, looks, key, step=step, observation=c.observation, stop_short=stop_short)
-
-        what = f"trajectory {standing.trajectories} (episode {standing.episode})"
-        trajectory = simulate_safely(self.env, self.spec.observation, simulation, c.step, what)
+        """Run a policy on the plant and look at it."""
+        progress = self.agent.progress(state)
+        key, what = self.stream(Stream.PLANT, progress.trajectories), f"trajectory {progress.trajectories}"
+        what = f"{what} (episode {progress.episode})"
+        trajectory = self.plant.run(policy, looks, key, what)
         self._rewards(trajectory, what)
         return trajectory
 
-    def _record(self, state: Any, standing: Standing, seconds: dict[str, float]) -> Record:
-        started, episode = time.perf_counter(), standing.episode
+    def _record(self, state: Any, progress: Progress, seconds: dict[str, float]) -> Record:
+        started, episode = time.perf_counter(), progress.episode
         score = self.score(self.agent.policy(state), episode)
         last = self.agent.history(state)[-1].trajectory
         times = np.asarray(last.times)
@@ -261,68 +182,74 @@ class Run:
             "success_share": score.success_share,
             "lowest_reward": score.lowest_reward,
             "episode_score": self.episode_score(last),
-            "looks": standing.looks,
+            "looks": progress.looks,
             "mean_gap": float(times[-1] - times[0]) / (last.looks - 1),
-            **standing.metrics,
-            **(self._beliefs(self.agent, state, episode) if isinstance(self.agent, ModelBased) else {}),
+            **progress.metrics,
+            **self._beliefs(state, episode),
             **seconds,
             "test_seconds": time.perf_counter() - started,
         }
 
-    def _beliefs(self, agent: ModelBased, state: Any, episode: int) -> Record:
-        """What the agent believes beside the truth: the score it expects, and the diffusion it learned, if any."""
+    def _beliefs(self, state: Any, episode: int) -> Record:
+        """Compare what the agent believes with the truth: the score it expects, and the diffusion it learned."""
+        agent = self.agent
+        if not isinstance(agent, ModelBasedAgent):
+            return {}
         world, last = agent.world(state), agent.history(state)[-1].trajectory
         imagined = imagined_score(
             world,
             self.spec,
             agent.policy(state).feedback,
             self.stream(Stream.IMAGINATION, episode),
-            self.config.evaluation,
-            step=self.config.learner.policy_step,
+            self.evaluation,
+            step=flat(agent.improver).get("policy_step", 0.1),
         )
-        if not world.noisy:
+        if not world.sde.noisy:
             return {"imagined_score": imagined}
         y, u = last.states, last.controls
         return {
             "imagined_score": imagined,
             "diffusion_learned": np.asarray(learned_diffusion(world, y, u), float).tolist(),
-            "diffusion_true": np.asarray(observed_diffusion(self.env, self.spec, y, u), float).tolist(),
+            "diffusion_true": np.asarray(observed_diffusion(self.plant.env, self.spec, y, u), float).tolist(),
         }
 
     def episode_score(self, trajectory: Trajectory) -> float:
-        """The mean reward after the warm-up at the looks of a training trajectory: costs no test trajectories.
+        """Average the reward after the warm-up at the looks of a training trajectory: costs no test trajectories.
 
         A trajectory that ends before the warm-up is scored over all of its looks.
         """
         rewards = self._rewards(trajectory, "a trajectory of an episode")
-        counted = np.asarray(trajectory.times) >= self.config.evaluation.warm_up
+        counted = np.asarray(trajectory.times) >= self.evaluation.warm_up
         return float(rewards[counted if counted.any() else slice(None)].mean())
 
     def _rewards(self, trajectory: Trajectory, what: str) -> np.ndarray:
-        """At every look. The last is repeated up to a power of two: that many numbers of looks are compiled for."""
+        """Compute the reward at every look, padded to a power of two: few numbers of looks are compiled for."""
         looks = trajectory.looks
         padded = np.minimum(np.arange(1 << (looks - 1).bit_length()), looks - 1)
         states, controls = (np.asarray(column)[padded] for column in (trajectory.states, trajectory.controls))
         rewards = np.asarray(rewards_of(self.spec, jax.device_put(states), jax.device_put(controls)), float)[:looks]
-        check_rewards(self.env, np.asarray(trajectory.states, float), rewards, f"in {what}")
+        check_rewards(self.plant, np.asarray(trajectory.states, float), rewards, f"in {what}")
         return rewards
 
 
-def _progress(standing: Standing) -> Record:
-    """As one flat record, which is what watchers see."""
-    where = {name: value for name, value in vars(standing).items() if name != "metrics"}
-    return {**where, **standing.metrics}
+def restored(agent: Agent, schedule: Schedule, spec: Spec, checkpoint: Checkpoint) -> Any:
+    """Return the agent's state from a checkpoint; only the shapes of a fresh one are computed."""
+
+    def as_saved(place: Any, node: Any) -> Any:
+        """Datasets grow, so their size is the file's. The schedule says which looks are random."""
+        times = checkpoint.arrays.get(f"{jax.tree_util.keystr(place)}.times")
+        if not isinstance(node, Dataset) or times is None or times.ndim != 2:
+            return node
+        return node.room(*times.shape, random=flat(schedule).get("random_looks", False))
+
+    def like() -> Any:
+        fresh = agent.init(spec, jax.random.key(0))
+        return jax.tree_util.tree_map_with_path(as_saved, fresh, is_leaf=lambda node: isinstance(node, Dataset))
+
+    return fill(checkpoint.path, checkpoint.arrays, eqx.filter_eval_shape(like))
 
 
-def build_env(config: TrainConfig) -> Env:
-    """The environment that a config names. Raises ValueError where a setting does not fit it."""
-    settings: dict[str, Any] = {"sigma": config.sigma, "horizon": config.horizon}
-    if config.unit is not None:
-        settings["unit"] = config.unit
-    if config.uniform_start:
-        settings["start"] = "uniform"
-    if config.bang_bang:
-        settings["bang_bang"] = True
-    if config.underactuated:
-        settings["underactuated"] = True
-    return make(config.environment, **settings)
+def _flat(progress: Progress) -> Record:
+    """Return progress as one flat record, which is what watchers see."""
+    where = {name: value for name, value in vars(progress).items() if name != "metrics"}
+    return {**where, **progress.metrics}

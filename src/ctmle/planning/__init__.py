@@ -1,27 +1,26 @@
-"""What we do: policies, imagined trajectories, the actor-critic, optimism."""
+"""What we do: policies, imagined trajectories, the actor-critic, exploration."""
 
-from ctmle.planning.improve import ActorCritic, Critic, Improve, improve_updates, returns_to_go
-from ctmle.planning.optimism import CriticAdvantage, planning_share
+from ctmle.planning.actor_critic import ActorCritic, Critic, returns_to_go
+from ctmle.planning.exploration import Exploration, SmoothSignals, plain
+from ctmle.planning.improver import Improver
 from ctmle.planning.policy import Feedback, Policy, Signal, init_feedback, random_signal, silent_signal
-from ctmle.planning.rollout import LearnedWorld, Rollout, TrueWorld, World, rollout
-from ctmle.planning.starts import Starts
+from ctmle.planning.rollout import Rollout, rollout
+from ctmle.planning.starts import MixedStarts, Starts
 
 __all__ = [
     "ActorCritic",
     "Critic",
-    "CriticAdvantage",
+    "Exploration",
     "Feedback",
-    "Improve",
-    "LearnedWorld",
+    "Improver",
+    "MixedStarts",
     "Policy",
     "Rollout",
     "Signal",
+    "SmoothSignals",
     "Starts",
-    "TrueWorld",
-    "World",
-    "improve_updates",
     "init_feedback",
-    "planning_share",
+    "plain",
     "random_signal",
     "returns_to_go",
     "rollout",

@@ -1,14 +1,16 @@
-"""What acts: a feedback network plus an open-loop signal, so that every trajectory records exactly what drove it."""
+"""Policies: a feedback network plus an open-loop signal, so that every trajectory records exactly what drove it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.dynamics.mlp import Mlp
 from ctmle.envs.base import Spec
+from ctmle.plants.controller import Continuous
+from ctmle.training.mlp import Mlp
 
 
 class Feedback(eqx.Module):
@@ -17,20 +19,20 @@ class Feedback(eqx.Module):
     net: Mlp
     spec: Spec
 
-    def __call__(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
+    def __call__(self, t: Float[Array, "..."], y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
         low = jnp.asarray(self.spec.control_low, y.dtype)
         high = jnp.asarray(self.spec.control_high, y.dtype)
         return 0.5 * (low + high) + 0.5 * (high - low) * jnp.tanh(self.raw(y))
 
     def raw(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
-        """What goes into the tanh."""
+        """Return the arguments of the tanh."""
         return self.net(self.spec.observation.features(y))
 
 
 class Signal(eqx.Module):
-    """A smooth signal u(t) = sum of amplitude * cos(frequency * t): its double integral stays bounded.
+    """A smooth signal u(t) = sum of amplitude * cos(frequency * t), whose double integral stays bounded.
 
-    That matters: under random actions with a drift, a cart is 180 m away after 10 s.
+    Under random actions with a drift a cart would be 180 m away after 10 s.
     """
 
     amplitudes: Float[Array, "waves control"]
@@ -40,20 +42,26 @@ class Signal(eqx.Module):
         return jnp.sum(self.amplitudes * jnp.cos(self.frequencies * t[..., None, None]), axis=-2)
 
 
-class Policy(eqx.Module):
-    """u(t, y) = gain * feedback(y) + signal(t). Gain 0 explores open loop; a zero signal is the plain feedback."""
+class Policy(Continuous):
+    """u(t, y) = gain * feedback(t, y) + signal(t). Gain 0 explores open loop; a zero signal is the plain feedback."""
 
     feedback: Feedback
     signal: Signal
     gain: Float[Array, ""]
 
-    def __call__(self, t: Float[Array, "*batch"], y: Float[Array, "*batch observed"]) -> Float[Array, "*batch control"]:
-        spec = self.feedback.spec
-        return spec.clip(self.gain * self.feedback(y) + self.signal(jnp.asarray(t)))
+    def __call__(self, t: Any, y: Any) -> Float[Array, "*batch control"]:
+        """Return the control at times and observed states: arrays, or numbers and lists of them."""
+        times, states = jnp.asarray(t, _floating(t)), jnp.asarray(y, _floating(y))
+        return self.feedback.spec.clip(self.gain * self.feedback(times, states) + self.signal(times))
+
+
+def _floating(values: Any) -> Any:
+    """Return the type to compute with: that of an array, single precision for anything else."""
+    return values.dtype if eqx.is_array(values) else jnp.float32
 
 
 def init_feedback(spec: Spec, key: PRNGKeyArray, hidden: Sequence[int]) -> Feedback:
-    """Near-zero controls to start with: a policy that starts saturated has no gradient to learn from."""
+    """Initialise near-zero controls: a policy that starts saturated has no gradient to learn from."""
     net = Mlp((spec.observation.feature_size, *hidden, spec.control_size), jax.nn.relu, key)
     return Feedback(eqx.tree_at(lambda n: n.weights[-1], net, 0.1 * net.weights[-1]), spec)
 
@@ -73,7 +81,7 @@ def random_signal(
     fastest: float = 8.0,
     strength: float = 1.0,
 ) -> Signal:
-    """`waves` cosines of random sign with zero phase, at frequencies between `slowest` and `fastest` rad/s."""
+    """Draw `waves` cosines of random sign with zero phase, at frequencies between `slowest` and `fastest` rad/s."""
     sign_key, frequency_key = jax.random.split(key)
     shape = (waves, spec.control_size)
     reach = 0.5 * (jnp.asarray(spec.control_high) - jnp.asarray(spec.control_low))

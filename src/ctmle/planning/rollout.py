@@ -1,100 +1,47 @@
-"""Running a policy inside a believed SDE."""
-
-from typing import Protocol, runtime_checkable
+"""Imagined trajectories: a policy in a world."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ctmle.dynamics.model import SDE, Dynamics
-from ctmle.envs.base import Env, Spec
 from ctmle.envs.sde import sde_step
+from ctmle.models.model import Particles
+from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
-
-Particles = Float[Array, "members particles observed"]
-ParticleControls = Float[Array, "members particles control"]
-
-
-@runtime_checkable
-class World(SDE, Protocol):
-    """An SDE over particles that are spread over members: what a policy is improved in."""
-
-    @property
-    def members(self) -> int: ...
-
-    @property
-    def noisy(self) -> bool:
-        """Whether it is an SDE at all, and not an ODE."""
-        ...
-
-
-class LearnedWorld(eqx.Module):
-    """Each particle follows the member that it belongs to: the ensemble's expectation at the cost of one member."""
-
-    ensemble: Dynamics
-
-    @property
-    def members(self) -> int:
-        return self.ensemble.drift_scale.shape[0]
-
-    @property
-    def noisy(self) -> bool:
-        return self.ensemble.log_scale is not None
-
-    def drift(self, y: Particles, u: ParticleControls) -> Particles:
-        return eqx.filter_vmap(lambda member, y, u: member.drift(y, u))(self.ensemble, y, u)
-
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles:
-        return eqx.filter_vmap(lambda member, y, u: member.diffusion(y, u))(self.ensemble, y, u)
-
-
-class TrueWorld(eqx.Module):
-    """The true SDE, for the oracle: the same improver on it gives the u* that regret is measured against."""
-
-    env: Env
-
-    @property
-    def members(self) -> int:
-        return 1
-
-    @property
-    def noisy(self) -> bool:
-        return True
-
-    def drift(self, y: Particles, u: ParticleControls) -> Particles:
-        return jax.vmap(jax.vmap(self.env.drift))(y, u)
-
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles:
-        return jax.vmap(jax.vmap(self.env.diffusion))(y, u)
 
 
 class Rollout(eqx.Module):
+    """Imagined states, with the reward per second at every point."""
+
+    times: Float[Array, "points members particles"]
     states: Float[Array, "points members particles observed"]
     rewards: Float[Array, "points members particles"]
 
 
 def rollout(
     world: World,
-    spec: Spec,
     feedback: Feedback,
-    start: Particles,
+    start: tuple[Float[Array, "members particles"], Particles],
     noise: Float[Array, "steps members particles observed"],
     *,
     step: float,
 ) -> Rollout:
-    """Steps of the closed-loop SDE, one for each standard normal `noise`, with the reward per second at every point."""
+    """Integrate the closed-loop SDE from `start` (times and states), one step for each standard normal `noise`."""
+    begin, y = start
+    times = begin + step * jnp.arange(noise.shape[0] + 1, dtype=begin.dtype)[:, None, None]
 
     def drift(t: Array, y: Particles) -> Particles:
-        return world.drift(y, feedback(y))
+        return world.sde.drift(y, feedback(t, y))
 
     def diffusion(t: Array, y: Particles) -> Particles:
-        return world.diffusion(y, feedback(y))
+        return world.sde.diffusion(y, feedback(t, y))
 
-    def body(y: Particles, dw: Particles) -> tuple[Particles, Particles]:
-        y = sde_step(drift, diffusion, jnp.zeros(()), y, jnp.asarray(step), dw)
+    def body(y: Particles, inputs: tuple[Array, Particles]) -> tuple[Particles, Particles]:
+        t, dw = inputs
+        y = sde_step(drift, diffusion, t, y, jnp.asarray(step), dw)
         return y, y
 
-    _, later = jax.lax.scan(body, start, jnp.sqrt(step) * noise)
-    states = jnp.concatenate([start[None], later])
-    return Rollout(states, spec.reward(states, feedback(states)))
+    _, later = jax.lax.scan(body, y, (times[:-1], jnp.sqrt(step) * noise))
+    states = jnp.concatenate([y[None], later])
+    return Rollout(times, states, world.reward(times, states, feedback(times, states)))

@@ -1,4 +1,8 @@
-"""Where imagined trajectories start: states that were seen, the reset distribution, and a box around the data."""
+"""Where imagined trajectories start."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,10 +12,26 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
 from ctmle.envs.observation import wrap_angle
+from ctmle.models.learner import Context
+from ctmle.models.model import Particles
+from ctmle.settings import Part, Share, option
+
+TimesAndStates = tuple[Float[Array, "members particles"], Particles]
 
 
-class Starts(eqx.Module):
-    """A mixture of starts. Without data (the oracle's case) the box is `low` to `high` and stands in for it."""
+class Starts(Part):
+    """Draws the times and states at which imagined trajectories start."""
+
+    @abstractmethod
+    def prepare(self, context: Context) -> Any:
+        """Compute what all draws share, once per compiled call."""
+
+    @abstractmethod
+    def sample(self, prepared: Any, key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates: ...
+
+
+class StartPool(eqx.Module):
+    """States that were seen, and the box that they span, coordinate by coordinate (angles on their circle)."""
 
     spec: Spec
     states: Float[Array, "rows looks observed"]
@@ -19,31 +39,41 @@ class Starts(eqx.Module):
     count: Int[Array, ""]
     low: Float[Array, " state"]
     high: Float[Array, " state"]
-    reset_share: float = eqx.field(static=True)
-    box_share: float = eqx.field(static=True)
 
-    @staticmethod
-    def from_data(spec: Spec, data: Dataset, *, reset_share: float, box_share: float) -> "Starts":
-        """The box spans what was seen, coordinate by coordinate (angles on their circle)."""
-        low, high = _box(spec, data)
-        return Starts(spec, data.states, data.lengths, data.count, low, high, reset_share, box_share)
 
-    def sample(self, key: PRNGKeyArray, members: int, particles: int) -> Float[Array, "members particles observed"]:
+@dataclass(frozen=True)
+class MixedStarts(Starts):
+    """A mixture of states that were seen, the reset distribution, and a box around the data."""
+
+    reset_share: Share = option(0.2, "reset_starts")
+    """Share of imagined trajectories that start where episodes start."""
+    box_share: Share = option(0.5, "box_starts")
+    """Share that start anywhere in the box spanned by the data."""
+
+    def check(self) -> None:
+        if self.reset_share + self.box_share > 1:
+            raise ValueError("reset_starts and box_starts are shares of one whole: together at most 1")
+
+    def prepare(self, context: Context) -> StartPool:
+        data = context.data
+        low, high = data_box(context.spec, data)
+        return StartPool(context.spec, context.states, data.lengths, data.count, low, high)
+
+    def sample(self, prepared: StartPool, key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates:
+        pool, spec, shape = prepared, prepared.spec, (members, particles)
         kind_key, row_key, look_key, reset_key, box_key = jax.random.split(key, 5)
-        shape = (members, particles)
-        rows = jax.random.randint(row_key, shape, 0, self.count)
-        looks = jax.random.randint(look_key, shape, 0, self.lengths[rows])
-        seen = self.states[rows, looks]
-        reset_keys = jax.random.split(reset_key, shape)
-        reset = jax.vmap(jax.vmap(self.spec.reset))(reset_keys)
-        box = jax.random.uniform(box_key, (*shape, self.low.shape[0]), minval=self.low, maxval=self.high)
+        rows = jax.random.randint(row_key, shape, 0, pool.count)
+        looks = jax.random.randint(look_key, shape, 0, pool.lengths[rows])
+        seen = pool.states[rows, looks]
+        reset = jax.vmap(jax.vmap(spec.reset))(jax.random.split(reset_key, shape))
+        box = jax.random.uniform(box_key, (*shape, pool.low.shape[0]), minval=pool.low, maxval=pool.high)
         kind = jax.random.uniform(kind_key, (*shape, 1))
-        start = jnp.where(kind < self.reset_share + self.box_share, self.spec.observation.encode(box), seen)
-        return jnp.where(kind < self.reset_share, reset, start)
+        start = jnp.where(kind < self.reset_share + self.box_share, spec.observation.encode(box), seen)
+        return jnp.zeros(shape), jnp.where(kind < self.reset_share, reset, start)
 
 
-@eqx.filter_jit
-def _box(spec: Spec, data: Dataset) -> tuple[Float[Array, " state"], Float[Array, " state"]]:
+def data_box(spec: Spec, data: Dataset) -> tuple[Float[Array, " state"], Float[Array, " state"]]:
+    """Return the smallest and largest value of every coordinate that was seen."""
     x = spec.observation.decode(data.states)
     is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
     x = jnp.where(is_angle, wrap_angle(x), x)

@@ -1,17 +1,17 @@
 """When we look: measurement schedules."""
 
-from ctmle.schedules.base import DecidedLooks, Looks, Schedule
+from ctmle.schedules.base import Advice, DecidedLooks, Looks, NoAdvice, Schedule
 from ctmle.schedules.grid import Equidistant, Grid
 from ctmle.schedules.random_gaps import ExponentialGaps, UniformGaps
-from ctmle.schedules.registry import make_schedule
 
 __all__ = [
+    "Advice",
     "DecidedLooks",
     "Equidistant",
     "ExponentialGaps",
     "Grid",
     "Looks",
+    "NoAdvice",
     "Schedule",
     "UniformGaps",
-    "make_schedule",
 ]

@@ -1,9 +1,13 @@
-"""When we look: measurement times of one episode."""
+"""Measurement times of an episode, and the schedules that decide them."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
+
+from ctmle.registry import SCHEDULES, Registry
+from ctmle.settings import Part
 
 
 class Looks(eqx.Module):
@@ -18,15 +22,38 @@ class Looks(eqx.Module):
 
 
 class DecidedLooks(eqx.Module):
-    """No times in advance: at each look the policy decides when the next one is."""
+    """No times in advance: at each look the controller decides when the next one is."""
 
 
-class Schedule(eqx.Module):
-    """Decides when to look. `looks` is a pure function of the key and the horizon."""
+class Advice(ABC):
+    """What an agent knows that a schedule may use. Methods, so that nothing is computed unless it is asked for."""
 
     @abstractmethod
-    def looks(self, key: PRNGKeyArray, horizon: float) -> Looks: ...
+    def return_variance(self) -> float | None:
+        """Estimate the variance of the return of the next policy; None if the agent has no estimate."""
+
+
+class NoAdvice(Advice):
+    """Advice of an agent that offers none."""
+
+    def return_variance(self) -> float | None:
+        return None
+
+
+class Schedule(Part):
+    """Decides when to look: a pure function of the key, the horizon, the episode's number and the agent's advice."""
+
+    choices: ClassVar[Registry] = SCHEDULES
+
+    @abstractmethod
+    def looks(
+        self, key: PRNGKeyArray, horizon: float, episode: int = 0, advice: Advice | None = None
+    ) -> Looks | DecidedLooks:
+        """Return the looks of the episode of this number (0 for the initial data)."""
+
+    def fits(self, horizon: float) -> None:
+        """Raise ValueError if trajectories of this length are too short for the schedule."""
 
     @abstractmethod
     def longest_gap(self, horizon: float) -> float:
-        """The longest time between two grid looks, at least in expectation: it sets how finely gaps are integrated."""
+        """Return the longest time between two grid looks, at least in expectation: gaps are integrated accordingly."""

@@ -1,65 +1,74 @@
 """Fixed grids of looks, with or without the paper's one uniformly random look per gap."""
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.schedules.base import Looks, Schedule
+from ctmle.schedules.base import Advice, Looks, Schedule
+from ctmle.settings import Positive, Times
 
 
+@dataclass(frozen=True)
 class Equidistant(Schedule):
     """A look every `gap` seconds from 0 to the horizon (the last gap is shorter if they do not divide)."""
 
-    gap: float = eqx.field(static=True)
-    random_looks: bool = eqx.field(static=True, default=True)
+    gap: Positive = 0.125
+    """[Delta] Seconds between two looks of the grid."""
+    random_looks: bool = True
+    """Take one more look per gap at a uniformly random time."""
 
-    def __check_init__(self) -> None:
-        check_gap(self.gap)
-
-    def looks(self, key: PRNGKeyArray, horizon: float) -> Looks:
-        check_gap(self.gap, horizon)
+    def looks(self, key: PRNGKeyArray, horizon: float, episode: int = 0, advice: Advice | None = None) -> Looks:
+        self.fits(horizon)
         inner = np.arange(0.0, horizon * (1 - 1e-9), self.gap)
         return with_random_looks(jnp.asarray([*inner, horizon], jnp.float32), self.random_looks, key)
+
+    def fits(self, horizon: float) -> None:
+        check_gap(self.gap, horizon)
 
     def longest_gap(self, horizon: float) -> float:
         return min(self.gap, horizon)
 
 
+@dataclass(frozen=True)
 class Grid(Schedule):
-    """Any grid of your own: strictly increasing times from 0; the last one ends the episode's looks."""
+    """Given times, the same in every episode: strictly increasing from 0; the last one ends the episode's looks."""
 
-    times: tuple[float, ...] = eqx.field(static=True)
-    random_looks: bool = eqx.field(static=True, default=True)
+    times: Times = (0.0, 1.0)
+    """Seconds of the grid's looks, from 0."""
+    random_looks: bool = True
+    """Take one more look per gap at a uniformly random time."""
 
-    def __check_init__(self) -> None:
-        times = np.asarray(self.times)
-        if times.ndim != 1 or times.size < 2 or not np.all(np.isfinite(times)):
-            raise ValueError("a grid needs at least two finite times")
-        if times[0] != 0 or np.any(np.diff(times) <= 0):
-            raise ValueError("a grid's times must start at 0 and increase strictly")
+    def check(self) -> None:
+        if len(self.times) < 2:
+            raise ValueError("times: a grid needs at least two times")
+        if self.times[0] != 0 or np.any(np.diff(self.times) <= 0):
+            raise ValueError("times: a grid's times must start at 0 and increase strictly")
 
-    def looks(self, key: PRNGKeyArray, horizon: float) -> Looks:
-        if self.times[-1] > horizon:
-            raise ValueError(f"the grid's last look at {self.times[-1]} s is after the horizon {horizon} s")
+    def looks(self, key: PRNGKeyArray, horizon: float, episode: int = 0, advice: Advice | None = None) -> Looks:
+        self.fits(horizon)
         return with_random_looks(jnp.asarray(self.times, jnp.float32), self.random_looks, key)
+
+    def fits(self, horizon: float) -> None:
+        if self.times[-1] > horizon:
+            raise ValueError(f"times: the grid's last look at {self.times[-1]:g} s is after the horizon {horizon:g} s")
 
     def longest_gap(self, horizon: float) -> float:
         return float(np.max(np.diff(self.times)))
 
 
-def check_gap(gap: float, horizon: float = float("inf")) -> None:
-    """Raises ValueError for a gap that no grid can have."""
-    if not 0 < gap < float("inf"):
-        raise ValueError(f"gap must be a positive number of seconds, not {gap}")
+def check_gap(gap: float, horizon: float) -> None:
+    """Raise ValueError for a gap that no grid over this horizon can have."""
     if gap > horizon:
-        raise ValueError(f"gap {gap} s is longer than the horizon {horizon} s: choose a shorter gap")
+        raise ValueError(f"gap {gap:g} is longer than the horizon {horizon:g} s: choose a shorter gap")
 
 
 @eqx.filter_jit
 def with_random_looks(grid: Float[Array, " grid"], random_looks: bool, key: PRNGKeyArray) -> Looks:
-    """One extra look per gap at t_k + Unif(0, gap_k): the paper's Monte Carlo-type measurement (alg:alg3)."""
+    """Add one look per gap at t_k + Unif(0, gap_k): the paper's Monte Carlo-type measurement (alg:alg3)."""
     if not random_looks:
         return Looks(grid)
     extra = grid[:-1] + jnp.diff(grid) * jax.random.uniform(key, (grid.shape[0] - 1,))

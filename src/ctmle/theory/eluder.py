@@ -1,10 +1,12 @@
 """The eluder dimension DE_1(Psi, Y, epsilon) of a finite class (def:eluder).
 
 Psi is given as a table: psi[model, point] = H^2(p_model(y) || p_truth(y)) at points y = (u, x, t). A point extends a
-sequence if some model was small on all points before it (their sum is at most epsilon) and is above epsilon on it.
+sequence if the values of some model at all earlier points sum to at most epsilon and its value at this point is above
+epsilon.
 
-Two facts make an exact search possible: the sum does not care for the order, so a sequence is as good as its set; and
-a model that has vouched for a point is never small again, so no sequence is longer than there are models or points.
+Two facts make an exact search possible. The sum does not depend on the order, so only the set of points matters. And a
+model that was used to extend the sequence exceeds epsilon afterwards, so no sequence is longer than the number of
+models or of points.
 """
 
 from functools import cache
@@ -13,13 +15,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 LARGEST_EXACT = 18
-"""Points up to which all sets are searched."""
+"""Largest number of points for which all sets are searched."""
 
 Table = Float[np.ndarray, "models points"]
 
 
 def eluder_dimension(psi: Table, epsilon: float) -> int:
-    """The length of the longest sequence, by search over all sets of points. For small classes."""
+    """Length of the longest sequence, by an exact search over all sets of points. Only for small classes."""
     table = _distinct_points(_checked(psi, epsilon), epsilon)
     points = table.shape[1]
     if points > LARGEST_EXACT:
@@ -38,7 +40,10 @@ def eluder_dimension(psi: Table, epsilon: float) -> int:
 
 
 def greedy_eluder_dimension(psi: Table, epsilon: float, restarts: int = 32, seed: int = 0) -> int:
-    """A lower bound for any size: always the point that leaves most models small, ties at random, best of restarts."""
+    """Lower bound for tables of any size, the best of several greedy searches.
+
+    Each search adds the point that leaves most models at or below epsilon, with ties broken at random.
+    """
     psi, random = _checked(psi, epsilon), np.random.default_rng(seed)
     if restarts < 1:
         raise ValueError(f"restarts must be at least 1, not {restarts}")
@@ -56,12 +61,12 @@ def _greedy_length(psi: Table, epsilon: float, random: np.random.Generator) -> i
 
 
 def _extends(psi: Table, sums: Float[np.ndarray, " models"], epsilon: float) -> Bool[np.ndarray, " points"]:
-    """Which points some still small model is large on. A point that is in the sequence already never is one."""
+    """Mask of the points that extend a sequence with these sums. Points of the sequence itself never do."""
     return np.any(psi[sums <= epsilon] > epsilon, axis=0)
 
 
 def _distinct_points(psi: Table, epsilon: float) -> Float[np.ndarray, "models distinct"]:
-    """Points that no model is large on, and copies of points, can never lengthen a sequence."""
+    """Drop duplicates and points at which no model exceeds epsilon: they never lengthen a sequence."""
     large = psi[:, np.any(psi > epsilon, axis=0)]
     return np.unique(large, axis=1) if large.size else large
 

@@ -14,7 +14,7 @@ Matrix = Float[np.ndarray, "*batch n n"]
 def gaussian_hellinger2(
     mean_p: Vector, covariance_p: Matrix, mean_q: Vector, covariance_q: Matrix
 ) -> Float[np.ndarray, "*batch"]:
-    """Closed form for two normal laws. Accurate also where it is tiny: the affinity is kept as a logarithm."""
+    """Closed form for two normal laws. The affinity stays a logarithm, so tiny distances are accurate too."""
     middle = (covariance_p + covariance_q) / 2
     sign_p, log_p = np.linalg.slogdet(covariance_p)
     sign_q, log_q = np.linalg.slogdet(covariance_q)
@@ -33,9 +33,9 @@ def hellinger2(
     high: float,
     panels: int = 200,
 ) -> float:
-    """By quadrature, for any two densities on a line. [low, high] must hold all but a negligible part of both.
+    """Quadrature for any two densities on a line. [low, high] must contain all but a negligible part of both.
 
-    Half the integral of (sqrt p - sqrt q)^2, which does not cancel where the laws are close.
+    It integrates (sqrt p - sqrt q)^2 / 2, which does not cancel where the laws are close.
     """
     if not low < high:
         raise ValueError(f"low must be below high, not {low} and {high}")

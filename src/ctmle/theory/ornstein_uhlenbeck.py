@@ -3,7 +3,7 @@
     p(y | t, y0) = sqrt(p_s(y) / p_s(y0)) * sum_n exp(-n rate t) psi_n(y) psi_n(y0)
 
 with the orthonormal Hermite functions psi_n and the stationary density p_s. The paper prints the sum without the factor
-in front, which is the kernel of the symmetrised generator and not a density.
+in front; that sum is the kernel of the symmetrised generator, not a density.
 """
 
 import math
@@ -15,21 +15,21 @@ Points = Float[np.ndarray, " points"]
 
 
 def transition_density(y: Points, y0: float, t: float, rate: float = 1.0, noise: float = 1.0) -> Points:
-    """The exact normal density that the expansion converges to."""
+    """Exact normal density, the limit of the expansion."""
     _check(t, rate, noise)
     variance = noise**2 * -math.expm1(-2 * rate * t) / (2 * rate)
     return np.exp(-((y - y0 * math.exp(-rate * t)) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
 
 
 def expansion(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> Points:
-    """The first `terms` terms of the expansion of the transition density."""
+    """Sum of the first `terms` terms of the expansion of the transition density."""
     scale = noise / math.sqrt(2 * rate)
     factor = np.exp((y0**2 - y**2) / (4 * scale**2))
     return factor * expansion_printed(y, y0, t, terms, rate, noise)
 
 
 def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> Points:
-    """The sum as the paper prints it, without sqrt(p_s(y) / p_s(y0))."""
+    """Sum as the paper prints it, without sqrt(p_s(y) / p_s(y0))."""
     _check(t, rate, noise)
     if terms < 1:
         raise ValueError(f"terms must be at least 1, not {terms}")
@@ -39,7 +39,7 @@ def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 
 
 
 def truncation_bound(y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> float:
-    """A bound on |p - expansion| at any y: Hermite functions of y / (sqrt2 scale) are at most pi^(-1/4)."""
+    """Bound on |p - expansion| at any y, because Hermite functions of y / (sqrt2 scale) are at most pi^(-1/4)."""
     _check(t, rate, noise)
     scale = noise / math.sqrt(2 * rate)
     tail = math.exp(-rate * t * terms) / -math.expm1(-rate * t)
@@ -47,7 +47,10 @@ def truncation_bound(y0: float, t: float, terms: int, rate: float = 1.0, noise: 
 
 
 def hermite_functions(y: Points, count: int, scale: float) -> Float[np.ndarray, "count points"]:
-    """psi_0, ..., psi_{count-1}: orthonormal, psi_0^2 the normal density of standard deviation `scale`."""
+    """Orthonormal psi_0, ..., psi_{count-1}; psi_0^2 is the normal density with standard deviation `scale`.
+
+    The recurrence is stable for any count, unlike polynomials divided by factorials.
+    """
     z = y / scale
     rows = [np.exp(-(z**2) / 4) / math.sqrt(math.sqrt(2 * math.pi) * scale)]
     for n in range(1, count):

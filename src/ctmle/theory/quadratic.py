@@ -1,11 +1,11 @@
 """The quadratic density of the construction example for prop:qua, and the SDE that has it.
 
-p(y | t) = sqrt(2/pi) exp(-2 y^2) q^2 with q = cos t + 2 y sin t, diffusion 1. The paper leaves the drift as an
-integral; it has a closed form. With the node n(t) = -cot(t)/2, where the density vanishes, and r = y - n(t):
+p(y | t) = sqrt(2/pi) exp(-2 y^2) q^2 with q = cos t + 2 y sin t and diffusion 1. The paper leaves the drift as an
+integral, but it has a closed form. With the node n(t) = -cot(t)/2, where the density vanishes, and r = y - n(t):
 
     f(y, t) = -2 y + 2 sin t / q + (y sin 2t + cos 2t) / q^2  =  -2 y + (1 + cot(t)/2) / r - 1 / (4 r^2)
 
-All mass that the node passes has to cross it from right to left, pulled through by -1/(4 r^2).
+The term -1/(4 r^2) pulls all mass that the moving node meets across it, from right to left.
 """
 
 import math
@@ -13,27 +13,28 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr
 
 Points = Float[np.ndarray, " points"]
 Advance = Callable[[Points, float, float], Points]
 
 NEAR = 1.0
-"""Within this distance of the node the drift is split and its singular part followed exactly."""
+"""Distance from the node within which the drift is split and its singular part is integrated exactly."""
 
 
 def density(y: Points, t: float) -> Points:
+    """Density p(y | t)."""
     return math.sqrt(2 / math.pi) * np.exp(-2 * y**2) * _amplitude(y, t) ** 2
 
 
 def distribution(y: Points, t: float) -> Points:
-    """The cumulative distribution function of `density`."""
-    normal = 0.5 * (1 + _erf(math.sqrt(2) * y))
+    """CDF of `density`."""
     bump = np.exp(-2 * y**2) / math.sqrt(2 * math.pi)
-    return normal - bump * (2 * math.sin(t) ** 2 * y + math.sin(2 * t))
+    return ndtr(2 * y) - bump * (2 * math.sin(t) ** 2 * y + math.sin(2 * t))
 
 
 def drift(y: Points, t: float) -> Points:
-    """The drift of the Fokker-Planck equation for diffusion 1; no division of two tiny tails, so it holds anywhere."""
+    """Drift of the Fokker-Planck equation for diffusion 1. It divides no tiny tails, so it is accurate everywhere."""
     q = _amplitude(y, t)
     return -2 * y + 2 * math.sin(t) / q + (y * math.sin(2 * t) + math.cos(2 * t)) / q**2
 
@@ -43,7 +44,7 @@ def simulate(
 ) -> Float[np.ndarray, "times samples"]:
     """Samples of the SDE at increasing `times` in (0, pi), started from p(. | 0).
 
-    Near the node a step is split into the exact flow of -1/(4 r^2), which takes the cube root through zero, the exact
+    Near the node a step is split into the exact flow of -1/(4 r^2), a cube root that passes through zero, the exact
     flow of (1 + cot(t)/2) / r, and the rest. Plain Euler-Maruyama (`simulate_plainly`) overshoots there.
     """
     return _simulate(times, samples, step, seed, _split_step)
@@ -52,7 +53,7 @@ def simulate(
 def simulate_plainly(
     times: Float[np.ndarray, " times"], samples: int, *, step: float = 5e-4, seed: int = 0
 ) -> Float[np.ndarray, "times samples"]:
-    """Euler-Maruyama, to show that it fails at the node."""
+    """Samples by plain Euler-Maruyama, to show that it fails at the node."""
     return _simulate(times, samples, step, seed, lambda y, t, h: y + h * drift(y, t))
 
 
@@ -88,6 +89,3 @@ def _split_step(y: Points, t: float, h: float) -> Points:
 
 def _amplitude(y: Points, t: float) -> Points:
     return math.cos(t) + 2 * y * math.sin(t)
-
-
-_erf = np.vectorize(math.erf, otypes=[float])

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 POINTS = 8
-"""Nodes per panel: an interval in which an integrand moves by its own scale is integrated to about 1e-12."""
+"""Nodes per panel. A panel about as long as the integrand's own scale is integrated to about 1e-12."""
 
 
 def nodes_and_weights(

@@ -6,37 +6,103 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from ctmle.agents.base import Past, Standing
-from ctmle.agents.sac_tacos.history import History
-from ctmle.agents.sac_tacos.looks import check_decisions, padded
-from ctmle.agents.sac_tacos.mdp import ExtendedMdp
+from ctmle.agents.base import Past, Practises, Progress
+from ctmle.agents.sac_tacos.history import EMPTY, History
+from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, check_decisions, padded
 from ctmle.agents.sac_tacos.policy import TacosPolicy
-from ctmle.agents.sac_tacos.replay import Replay
-from ctmle.agents.sac_tacos.state import SacTacosState, Stream
-from ctmle.agents.sac_tacos.statistics import Statistics
-from ctmle.agents.sac_tacos.update import METRICS, Learner, Update, sac_updates
-from ctmle.agents.setbacks import another_try, pace, went_wrong
-from ctmle.config import SacTacosConfig
-from ctmle.data.holding import hold_path
-from ctmle.data.trajectory import Trajectory, looks_of
-from ctmle.dynamics.loop import NO_CULPRIT, Chunk, Span
-from ctmle.envs.base import Env, Spec
-from ctmle.envs.observation import ObservationKind
+from ctmle.agents.sac_tacos.replay import Replay, Statistics
+from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
+from ctmle.data.trajectory import Trajectory
+from ctmle.envs.base import Spec
+from ctmle.plants.simulated import SimulatedSDE
+from ctmle.plants.ticks import looks_of, run_ticks
 from ctmle.schedules.base import DecidedLooks, Schedule
+from ctmle.settings import Count, Positive
+from ctmle.training.updates import ALL_FINITE, Outcome, Span, failed, loop_updates
+
+LEARNER, ACT, UPDATE, KEEP = 0, 1, 2, 3
+"""Random streams."""
+
+STAGE = "updates"
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "paper": {
+        "observation": "trig",
+        "target_rate": 0.005,
+        "pessimism": 1.0,
+        "actor_rate": 3e-4,
+        "critic_rate": 3e-4,
+        "temperature_rate": 3e-4,
+        "switch_cost": 0.1,
+    },
+    "quick": {"episodes": 2, "updates_per_decision": 2.0},
+    "convergence": {"episodes": 100, "test_every": 10},
+}
+"""Options of each preset: `convergence` trains for many more episodes than a comparison would."""
+
+
+class SacTacosState(eqx.Module):
+    """Everything the agent knows, and how far it is in its episode.
+
+    `gathered` are the statistics of all that was seen; the learner takes them over when it next learns. `fresh`
+    decisions have been seen since it last did; of the gradient steps `due` in this episode, `pending` are to come.
+    """
+
+    spec: Spec
+    key: PRNGKeyArray
+    learner: SacState
+    gathered: Statistics
+    replay: Replay
+    history: History
+    trajectories: Int[Array, ""]
+    looks: Int[Array, ""]
+    updates: Int[Array, ""]
+    fresh: Int[Array, ""]
+    pending: Int[Array, ""]
+    due: Int[Array, ""]
+    retries: Int[Array, ""]
+    metrics: dict[str, Float[Array, ""]]
 
 
 @dataclass(frozen=True)
-class SacTacos:
+class SacTacos(Practises):
     """Decide what to do and for how long; remember what it gave; take gradient steps on what is remembered."""
 
-    config: SacTacosConfig = SacTacosConfig()
+    learner: SoftActorCritic = SoftActorCritic()
+    holding: Holding = Holding()
+    initial_trajectories: Count = 3
+    """[N_0] Trajectories of random decisions before the first episode."""
+    trajectories_per_episode: Count = 1
+    """[N_inc] Trajectories added after each episode."""
+    updates_per_decision: Positive = 10.0
+    """Gradient steps per decision."""
+    replay_capacity: Count = 65_536
+    """Newest decisions to learn from."""
+    policies_kept: Count = 32
+    """Trajectories kept with their policies: a uniform sample of all, for `--which best` and `--which random`."""
+    chunk: Count = 500
+    """Gradient steps per compiled call: how often progress is shown."""
+
+    knows_horizon = True
+
+    def fits(self, spec: Spec, schedule: Schedule) -> None:
+        how = self.holding
+        if how.tick > spec.horizon:
+            raise ValueError(f"tick {how.tick:g} is longer than the horizon {spec.horizon:g} s: choose a shorter tick")
+        if how.min_hold * how.tick > spec.horizon:
+            raise ValueError(
+                f"min_hold {how.min_hold} ticks of {how.tick:g} s are longer than the horizon {spec.horizon:g} s:"
+                " choose shorter holds"
+            )
 
     @eqx.filter_jit
     def init(self, spec: Spec, key: PRNGKeyArray) -> SacTacosState:
-        c, mdp, zero = self.config, ExtendedMdp.of(self.config, spec), jnp.zeros((), jnp.int32)
-        learner = Update.of(c, mdp.actions).init(mdp.inputs, mdp.shortest, jax.random.fold_in(key, Stream.LEARNER))
+        mdp, zero = self._mdp(spec), jnp.zeros((), jnp.int32)
+        learner = self.learner.init(mdp, jax.random.fold_in(key, LEARNER))
         kept = eqx.filter((learner.actor, learner.statistics), eqx.is_array)
         sizes = (mdp.most_decisions + 1, spec.observation.size, spec.control_size)
         return SacTacosState(
@@ -44,44 +110,44 @@ class SacTacos:
             key=key,
             learner=learner,
             gathered=Statistics.empty(mdp.inputs),
-            replay=Replay.empty(c.replay_capacity, mdp.inputs, mdp.actions),
-            history=History.empty(c.policies_kept, *sizes, kept),
+            replay=Replay.empty(self.replay_capacity, mdp.inputs, mdp.actions),
+            history=History.empty(self.policies_kept, *sizes, kept),
             trajectories=zero,
             looks=zero,
             updates=zero,
             fresh=zero,
             pending=zero,
             due=zero,
-            setbacks=zero,
-            metrics={name: jnp.zeros(()) for name in METRICS},
+            retries=zero,
+            metrics={name: jnp.zeros(()) for name in self.learner.metrics},
         )
 
-    def standing(self, state: SacTacosState) -> Standing:
+    def progress(self, state: SacTacosState) -> Progress:
         metrics = {name: float(value) for name, value in sorted(state.metrics.items())}
-        return Standing(
+        return Progress(
             episode=self.episode(state),
-            phase="act" if self.ready(state) else "updates",
+            stage="act" if self.ready(state) else STAGE,
             done=int(state.due) - int(state.pending),
             total=int(state.due),
             trajectories=int(state.trajectories),
             looks=int(state.looks),
-            metrics=metrics | {"updates": int(state.updates), "setbacks": float(state.setbacks)},
+            metrics=metrics | {"updates": int(state.updates), "setbacks": float(state.retries)},
         )
 
     def episode(self, state: SacTacosState) -> int:
-        """The number n of the episode that the agent works on; 0 while it still gathers its initial data."""
+        """Return the number n of the episode that the agent works on; 0 while it still gathers its initial data."""
         return int(self._episode(state.trajectories))
 
     def ready(self, state: SacTacosState) -> bool:
         return int(state.pending) == 0
 
     def advance(self, state: SacTacosState, schedule: Schedule | None = None) -> SacTacosState:
-        """The next `chunk` gradient steps. When to look is the policy's to decide, so a schedule has no say."""
-        count = jnp.minimum(self.config.chunk, state.pending)
-        chunk = self._learn(state, count, *self._try(state))
-        if self._went_wrong(state, chunk):
-            return eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
-        return chunk.state
+        """Run the next `chunk` gradient steps. The policy decides when to look, so the schedule is not used."""
+        count = jnp.minimum(self.chunk, state.pending)
+        outcome = self._learn(state, self._span(state, count))
+        if self._failed(state, outcome):
+            return eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
+        return outcome.state
 
     def propose(
         self, state: SacTacosState, schedule: Schedule | None = None
@@ -92,52 +158,52 @@ class SacTacos:
         return state, self._acting(state), DecidedLooks()
 
     def observe(self, state: SacTacosState, trajectory: Trajectory) -> SacTacosState:
-        """Write down what was seen; a finished episode leads to the next gradient steps."""
+        """Remember a trajectory; after the last one of an episode, gradient steps are due."""
         check_decisions(trajectory, state.spec)
-        looks = padded(trajectory, ExtendedMdp.of(self.config, state.spec).most_decisions)
+        looks = padded(trajectory, self._mdp(state.spec).most_decisions)
         return self._observe(state, looks, jnp.asarray(trajectory.looks, jnp.int32))
 
-    def practise(
-        self,
-        state: SacTacosState,
-        env: Env,
-        keys: Key[Array, " trajectories"],
-        *,
-        step: float = 0.01,
-        observation: ObservationKind = "angles",
-    ) -> SacTacosState:
-        """A trajectory for each key, learning before each, in one compiled loop: as propose and observe would do it."""
+    def practise(self, state: SacTacosState, plant: SimulatedSDE, keys: Key[Array, " trajectories"]) -> SacTacosState:
+        """Drive a trajectory for each key, learning before each, in one compiled loop, as propose and observe would."""
         while True:
-            chunk = self._practise(state, env, keys, step, observation, *self._try(state))
-            if not self._went_wrong(state, chunk):
-                return chunk.state
-            state = eqx.tree_at(lambda s: s.setbacks, state, state.setbacks + 1)
+            outcome = self._practise(state, plant, keys, self._span(state, jnp.zeros((), jnp.int32)))
+            if not self._failed(state, outcome):
+                return outcome.state
+            state = eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
 
     def policy(self, state: SacTacosState) -> TacosPolicy:
-        """The current policy, without exploration."""
         return self._policy(state, state.learner.actor, state.learner.statistics)
 
     def history(self, state: SacTacosState) -> list[Past]:
-        """The newest `policies_kept` trajectories."""
-        count, pasts = int(state.trajectories), []
-        for number in range(max(self.config.initial_trajectories, count - self.config.policies_kept), count):
-            trajectory, kept = state.history.trajectory(number)
-            _, static = eqx.partition((state.learner.actor, state.learner.statistics), eqx.is_array)
+        """Return a uniform sample of at most `policies_kept` trajectories, and the last one; none before the first."""
+        numbers = np.asarray(state.history.numbers)
+        newest = len(numbers) - 1
+        if numbers[newest] == EMPTY:
+            return []
+        rows = sorted((number, row) for row, number in enumerate(numbers[:-1]) if number != EMPTY)
+        _, static = eqx.partition((state.learner.actor, state.learner.statistics), eqx.is_array)
+        pasts = []
+        for number, row in [*rows, (numbers[newest], newest)]:
+            trajectory, kept = state.history.row(row)
             policy = self._policy(state, *eqx.combine(kept, static))
-            pasts.append(Past(int(self._episode(jnp.asarray(number))), policy, trajectory))
+            episode = 1 + int(number) // self.trajectories_per_episode
+            pasts.append(Past(episode, policy, trajectory, sampled=row != newest))
         return pasts
 
     def parts(self, state: SacTacosState) -> dict[str, Any]:
         return {"policy": self.policy(state), "critic": state.learner.critics, "data": state.replay}
 
+    def _mdp(self, spec: Spec) -> ExtendedMdp:
+        return ExtendedMdp(spec, self.holding)
+
     def _acting(self, state: SacTacosState) -> TacosPolicy:
-        key = jax.random.fold_in(jax.random.fold_in(state.key, Stream.ACT), state.trajectories)
+        key = jax.random.fold_in(jax.random.fold_in(state.key, ACT), state.trajectories)
         policy = self._policy(state, state.learner.actor, state.learner.statistics)
         random = (key, self._episode(state.trajectories) == 0, jnp.asarray(True))
         return eqx.tree_at(lambda p: (p.key, p.exploring, p.drawing), policy, random)
 
     def _policy(self, state: SacTacosState, actor: Any, statistics: Statistics) -> TacosPolicy:
-        mdp, no = ExtendedMdp.of(self.config, state.spec), jnp.asarray(False)
+        mdp, no = self._mdp(state.spec), jnp.asarray(False)
         return TacosPolicy(
             mdp=mdp,
             actor=actor,
@@ -145,103 +211,86 @@ class SacTacos:
             key=state.key,
             exploring=no,
             drawing=no,
-            tick=mdp.tick,
+            tick=self.holding.tick,
             discount_rate=mdp.discount_rate,
+            control_size=state.spec.control_size,
         )
 
     def _episode(self, trajectories: Int[Array, ""]) -> Int[Array, ""]:
-        extra = trajectories - self.config.initial_trajectories
-        return jnp.where(extra < 0, 0, 1 + extra // self.config.trajectories_per_episode)
+        extra = trajectories - self.initial_trajectories
+        return jnp.where(extra < 0, 0, 1 + extra // self.trajectories_per_episode)
 
-    def _try(self, state: SacTacosState) -> tuple[Array, PRNGKeyArray]:
-        """Pace and randomness of the next gradient steps, which are others after a setback."""
-        setbacks = int(state.setbacks)
-        return jnp.asarray(pace(setbacks)), another_try(jax.random.fold_in(state.key, Stream.UPDATE), setbacks)
+    def _span(self, state: SacTacosState, count: Int[Array, ""]) -> Span:
+        """Return the next `count` gradient steps, which are others after a failure."""
+        return Span.of(state.updates, count, jax.random.fold_in(state.key, UPDATE), int(state.retries))
 
-    def _went_wrong(self, state: SacTacosState, chunk: Chunk[SacTacosState]) -> bool:
-        return went_wrong(chunk, METRICS, phase="updates", episode=self.episode(state), setbacks=int(state.setbacks))
+    def _failed(self, state: SacTacosState, outcome: Outcome[SacTacosState]) -> bool:
+        return failed(outcome, self.learner, STAGE, self.episode(state), int(state.retries))
 
     @eqx.filter_jit
-    def _learn(
-        self, state: SacTacosState, count: Int[Array, ""], pace: Float[Array, ""], key: PRNGKeyArray
-    ) -> Chunk[SacTacosState]:
-        """The next `count` gradient steps, with all statistics that were gathered."""
-        learner: Learner = eqx.tree_at(lambda learner: learner.statistics, state.learner, state.gathered)
-        update = Update.of(self.config, ExtendedMdp.of(self.config, state.spec).actions)
-        chunk = sac_updates(update, learner, state.replay, Span(state.updates, count, pace, key))
-        metrics = {name: jnp.where(count > 0, chunk.metrics[name], state.metrics[name]) for name in METRICS}
+    def _learn(self, state: SacTacosState, span: Span) -> Outcome[SacTacosState]:
+        """Take the gradient steps of a span, with all statistics that were gathered."""
+        count = span.count
+        learner: SacState = eqx.tree_at(lambda learner: learner.statistics, state.learner, state.gathered)
+        outcome = loop_updates(self.learner, STAGE, state.replay, learner, span)
+        metrics = {name: jnp.where(count > 0, outcome.metrics[name], state.metrics[name]) for name in state.metrics}
         learnt = eqx.tree_at(
             lambda s: (s.learner, s.updates, s.pending, s.metrics),
             state,
-            (chunk.state, state.updates + count, state.pending - count, metrics),
+            (outcome.state, state.updates + count, state.pending - count, metrics),
         )
-        return Chunk(learnt, metrics, chunk.step, chunk.culprit, chunk.evidence)
+        return Outcome(learnt, metrics, outcome.index, outcome.culprit, outcome.evidence)
 
     @eqx.filter_jit
     def _observe(self, state: SacTacosState, looks: Trajectory, count: Int[Array, ""]) -> SacTacosState:
-        """With the first `count` of the looks, one more than there were decisions."""
+        """Remember the first `count` of the looks, one more than there were decisions."""
         real = jnp.arange(looks.looks - 1) < count - 1
-        decisions = ExtendedMdp.of(self.config, state.spec).of_looks(looks)
+        decisions = self._mdp(state.spec).of_looks(looks)
         trajectories, fresh = state.trajectories + 1, state.fresh + count - 1
         finished = self._episode(trajectories) > self._episode(state.trajectories)
-        due = jnp.round(self.config.updates_per_decision * fresh).astype(jnp.int32)
+        due = jnp.round(self.updates_per_decision * fresh).astype(jnp.int32)
         due = state.pending + jnp.where(finished, due, 0)
         drove = eqx.filter((state.learner.actor, state.learner.statistics), eqx.is_array)
-        return eqx.tree_at(
-            lambda s: (
-                s.gathered,
-                s.replay,
-                s.history,
-                s.trajectories,
-                s.looks,
-                s.fresh,
-                s.pending,
-                s.due,
-                s.setbacks,
-            ),
-            state,
-            (
-                state.gathered.add(decisions.seen, real),
-                state.replay.add(decisions, real),
-                state.history.add(state.trajectories, looks, count, drove),
-                trajectories,
-                state.looks + count,
-                jnp.where(finished, 0, fresh),
-                due,
-                due,
-                jnp.zeros_like(state.setbacks),
-            ),
-        )
+        own = state.trajectories - self.initial_trajectories
+        key = jax.random.fold_in(jax.random.fold_in(state.key, KEEP), state.trajectories)
+        kept = state.history.add(own, looks, count, drove, key)
+        kept = jax.tree.map(lambda new, old: jnp.where(own >= 0, new, old), kept, state.history)
+        changes = {
+            "gathered": state.gathered.add(decisions.seen, real),
+            "replay": state.replay.add(decisions, real),
+            "history": kept,
+            "trajectories": trajectories,
+            "looks": state.looks + count,
+            "fresh": jnp.where(finished, 0, fresh),
+            "pending": due,
+            "due": due,
+            "retries": jnp.zeros_like(state.retries),
+        }
+        return eqx.tree_at(lambda s: [getattr(s, name) for name in changes], state, list(changes.values()))
 
     @eqx.filter_jit
     def _practise(
-        self,
-        state: SacTacosState,
-        env: Env,
-        keys: Key[Array, " trajectories"],
-        step: float,
-        observation: ObservationKind,
-        pace: Float[Array, ""],
-        key: PRNGKeyArray,
-    ) -> Chunk[SacTacosState]:
+        self, state: SacTacosState, plant: SimulatedSDE, keys: Key[Array, " trajectories"], span: Span
+    ) -> Outcome[SacTacosState]:
         static = eqx.filter(state, eqx.is_array, inverse=True)
 
-        def trajectory(before: Chunk[Any], plant_key: PRNGKeyArray) -> tuple[Chunk[Any], None]:
+        def trajectory(before: Outcome[Any], plant_key: PRNGKeyArray) -> tuple[Outcome[Any], None]:
             state = eqx.combine(before.state, static)
-            chunk = self._learn(state, state.pending, pace, key)
-            path = hold_path(env, self._acting(chunk.state), plant_key, step=step, observation=observation)
-            state = self._observe(chunk.state, *looks_of(path))
-            after = eqx.tree_at(lambda c: c.state, chunk, eqx.filter(state, eqx.is_array))
-            # What comes after a culprit is of no use to anybody; the culprit itself is kept to be named.
-            fine = before.culprit == NO_CULPRIT
+            outcome = self._learn(state, Span(state.updates, state.pending, span.pace, span.key))
+            how = {"step": plant.step, "observation": plant.observation}
+            path = run_ticks(plant.env, self._acting(outcome.state), plant_key, **how)
+            state = self._observe(outcome.state, *looks_of(path))
+            after = eqx.tree_at(lambda c: c.state, outcome, eqx.filter(state, eqx.is_array))
+            # Nothing after a failure is of use; the failure itself is kept, to be reported.
+            fine = before.culprit == ALL_FINITE
             return jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, before), None
 
-        nothing = Chunk(
+        nothing = Outcome(
             eqx.filter(state, eqx.is_array),
             state.metrics,
             state.updates,
-            jnp.asarray(NO_CULPRIT, jnp.int32),
-            jnp.full(ExtendedMdp.of(self.config, state.spec).inputs, jnp.nan),
+            jnp.asarray(ALL_FINITE, jnp.int32),
+            jnp.full(self._mdp(state.spec).inputs, jnp.nan),
         )
-        chunk, _ = jax.lax.scan(trajectory, nothing, keys)
-        return eqx.tree_at(lambda c: c.state, chunk, eqx.combine(chunk.state, static))
+        outcome, _ = jax.lax.scan(trajectory, nothing, keys)
+        return eqx.tree_at(lambda c: c.state, outcome, eqx.combine(outcome.state, static))

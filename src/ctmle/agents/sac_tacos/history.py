@@ -1,4 +1,4 @@
-"""The newest trajectories with the policies that drove them, in a ring of fixed capacity."""
+"""Trajectories with the policies that drove them: a uniform sample of all, and the newest."""
 
 from typing import Any
 
@@ -6,44 +6,62 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
 
+EMPTY = -1
+
 
 class History(eqx.Module):
-    """Row n of the ring is that of trajectory n, n + capacity and so on; looks past `lengths` are padding."""
+    """The last row is the newest trajectory; the others are a uniform sample of all that were added (a reservoir).
 
-    times: Float[Array, "capacity looks"]
-    states: Float[Array, "capacity looks observed"]
-    controls: Float[Array, "capacity looks control"]
-    lengths: Int[Array, " capacity"]
+    `numbers` says which trajectory a row holds (-1: none); looks past `lengths` are padding.
+    """
+
+    numbers: Int[Array, " rows"]
+    times: Float[Array, "rows looks"]
+    states: Float[Array, "rows looks observed"]
+    controls: Float[Array, "rows looks control"]
+    lengths: Int[Array, " rows"]
     policies: Any
 
     @staticmethod
-    def empty(capacity: int, looks: int, observed: int, control: int, policy: Any) -> "History":
+    def empty(sampled: int, looks: int, observed: int, control: int, policy: Any) -> "History":
+        rows = sampled + 1
         return History(
-            times=jnp.zeros((capacity, looks)),
-            states=jnp.zeros((capacity, looks, observed)),
-            controls=jnp.zeros((capacity, looks, control)),
-            lengths=jnp.zeros(capacity, jnp.int32),
-            policies=jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), policy),
+            numbers=jnp.full(rows, EMPTY, jnp.int32),
+            times=jnp.zeros((rows, looks)),
+            states=jnp.zeros((rows, looks, observed)),
+            controls=jnp.zeros((rows, looks, control)),
+            lengths=jnp.zeros(rows, jnp.int32),
+            policies=jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), policy),
         )
 
-    def add(self, number: Int[Array, ""], looks: Trajectory, count: Int[Array, ""], policy: Any) -> "History":
-        """With the first `count` looks of the trajectory of this number."""
-        row, room = number % self.lengths.shape[0], self.times.shape[1]
+    def add(
+        self, number: Int[Array, ""], looks: Trajectory, count: Int[Array, ""], policy: Any, key: PRNGKeyArray
+    ) -> "History":
+        """Add the first `count` looks of trajectory `number` (from 0). Each has the same chance to stay."""
+        rows, room = self.numbers.shape[0], self.times.shape[1]
+        sampled = rows - 1
+        drawn = jax.random.randint(key, (), 0, jnp.maximum(number + 1, 1))
+        place = jnp.where(number < sampled, number, drawn)
+        place = jnp.where(place < sampled, place, rows)  # past the end, where it is dropped
+
+        def put(column: Array, leaf: Array) -> Array:
+            return column.at[rows - 1].set(leaf).at[place].set(leaf, mode="drop")
+
         return History(
-            times=self.times.at[row].set(looks.times[:room]),
-            states=self.states.at[row].set(looks.states[:room]),
-            controls=self.controls.at[row].set(looks.controls[:room]),
-            lengths=self.lengths.at[row].set(jnp.minimum(count, room)),
-            policies=jax.tree.map(lambda column, leaf: column.at[row].set(leaf), self.policies, policy),
+            numbers=put(self.numbers, number),
+            times=put(self.times, looks.times[:room]),
+            states=put(self.states, looks.states[:room]),
+            controls=put(self.controls, looks.controls[:room]),
+            lengths=put(self.lengths, jnp.minimum(count, room)),
+            policies=jax.tree.map(put, self.policies, policy),
         )
 
-    def trajectory(self, number: int) -> tuple[Trajectory, Any]:
-        """The looks of the trajectory of this number, and its policy."""
-        row = number % self.lengths.shape[0]
+    def row(self, row: int) -> tuple[Trajectory, Any]:
+        """Return the looks of one row, and its policy."""
         length = int(self.lengths[row])
         trajectory = Trajectory(
             times=jax.device_put(np.asarray(self.times[row])[:length]),

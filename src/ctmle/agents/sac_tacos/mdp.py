@@ -1,43 +1,52 @@
 """The extended MDP (Treven et al. 2024, section 3): states carry the time, actions a hold, rewards are integrals."""
 
 import math
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.replay import Decisions
-from ctmle.config import SacTacosConfig
-from ctmle.data.holding import Decision, tick_times
+from ctmle.data.finite import check_looks
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
+from ctmle.plants.controller import Decision
+from ctmle.plants.ticks import tick_times
+from ctmle.settings import Count, NonNegative, OpenShare, Part, Positive
+
+
+@dataclass(frozen=True)
+class Holding(Part):
+    """How long controls are held, and what a decision costs and earns."""
+
+    tick: Positive = 0.05
+    """Unit of holds in seconds."""
+    min_hold: Count = 1
+    """[t_min] Shortest hold in ticks."""
+    max_hold: Count = 30
+    """[t_max] Longest hold in ticks."""
+    switch_cost: NonNegative = 0.002
+    """[c] Cost of a decision, in units of reward times seconds. Large: long holds, few looks."""
+    gamma: OpenShare = 0.99
+    """Discount per tick; the discount of a hold is exp(-beta * hold) with exp(-beta * tick) = gamma."""
+    bootstrap_at_horizon: bool = True
+    """The horizon is a time limit, and value beyond it counts. Otherwise it is the end, and nothing comes after."""
+    reward_scale: Positive = 20.0
+    """Rewards are multiplied by this before they are learned from."""
+
+    def check(self) -> None:
+        if self.min_hold > self.max_hold:
+            raise ValueError(f"min_hold {self.min_hold} is longer than max_hold {self.max_hold}")
 
 
 class ExtendedMdp(eqx.Module):
-    """Between a controlled SDE and an agent whose inputs and actions are vectors, with actions in [-1, 1]."""
+    """The MDP between a controlled SDE and an agent whose inputs and actions are vectors, with actions in [-1, 1]."""
 
     spec: Spec
-    tick: float = eqx.field(static=True)
-    min_hold: int = eqx.field(static=True)
-    max_hold: int = eqx.field(static=True)
-    gamma: float = eqx.field(static=True)
-    switch_cost: float = eqx.field(static=True)
-    reward_scale: float = eqx.field(static=True)
-    bootstrap_at_horizon: bool = eqx.field(static=True)
-
-    @staticmethod
-    def of(config: SacTacosConfig, spec: Spec) -> "ExtendedMdp":
-        return ExtendedMdp(
-            spec=spec,
-            tick=config.tick,
-            min_hold=config.min_hold,
-            max_hold=config.max_hold,
-            gamma=config.gamma,
-            switch_cost=config.switch_cost,
-            reward_scale=config.reward_scale,
-            bootstrap_at_horizon=config.bootstrap_at_horizon,
-        )
+    how: Holding = eqx.field(static=True)
 
     @property
     def inputs(self) -> int:
@@ -50,38 +59,38 @@ class ExtendedMdp(eqx.Module):
     @property
     def discount_rate(self) -> float:
         """beta such that exp(-beta * tick) = gamma."""
-        return -math.log(self.gamma) / self.tick
+        return -math.log(self.how.gamma) / self.how.tick
 
     @property
     def most_decisions(self) -> int:
-        """In one episode."""
-        return len(tick_times(self.tick, self.spec.horizon)) - 1
+        """The most decisions of one episode."""
+        return len(tick_times(self.how.tick, self.spec.horizon)) - 1
 
     def seen(self, t: Float[Array, "*batch"], y: Float[Array, "*batch observed"]) -> Float[Array, "*batch inputs"]:
-        """Features of the observation, and the time to go."""
+        """Return the features of the observation, and the time to go."""
         return jnp.concatenate([self.spec.observation.features(y), self.spec.horizon - t[..., None]], axis=-1)
 
     def decision(self, action: Float[Array, " action"]) -> Decision:
         low, high = self._bounds(action.dtype)
         control = low + 0.5 * (high - low) * (action[:-1] + 1)
-        ticks = jnp.round(self.min_hold * (self.max_hold / self.min_hold) ** (0.5 * (action[-1] + 1)))
-        return Decision(control, self.tick * ticks)
+        ticks = jnp.round(self.how.min_hold * (self.how.max_hold / self.how.min_hold) ** (0.5 * (action[-1] + 1)))
+        return Decision(control, self.how.tick * ticks)
 
     def action(
         self, control: Float[Array, "*batch control"], hold: Float[Array, "*batch"]
     ) -> Float[Array, "*batch action"]:
-        """The action that holds this control for so long. So a hold that was cut short counts as what it became."""
+        """Return the action that holds this control for so long; a hold that was cut short counts as what it became."""
         low, high = self._bounds(control.dtype)
-        ticks = jnp.clip(hold / self.tick, self.min_hold, self.max_hold)
+        ticks = jnp.clip(hold / self.how.tick, self.how.min_hold, self.how.max_hold)
         return jnp.concatenate([2 * (control - low) / (high - low) - 1, self._scaled(ticks)[..., None]], axis=-1)
 
     @property
     def shortest(self) -> Float[Array, " action"]:
-        """The middle of every control, held for as short as may be."""
+        """The middle of every control, held as short as possible."""
         return jnp.append(jnp.zeros(self.spec.control_size), -1.0)
 
     def random_action(self, key: PRNGKeyArray) -> Float[Array, " action"]:
-        """Controls uniform within their bounds, holds uniform in their logarithm."""
+        """Draw controls uniformly within their bounds, holds uniformly in their logarithm."""
         return jax.random.uniform(key, (self.actions,), minval=-1.0, maxval=1.0)
 
     def decisions(
@@ -93,22 +102,22 @@ class ExtendedMdp(eqx.Module):
         y_next: Float[Array, "rows observed"],
         gained: Float[Array, " rows"],
     ) -> Decisions:
-        """Rows of experience: r = integral of exp(-beta s) b over the hold, minus the switch cost; d = exp(-beta hold).
+        """Return rows of experience: r = integral of exp(-beta s) b over the hold - switch cost, d = exp(-beta hold).
 
         At the horizon d is 0 if nothing comes after it.
         """
         hold = t_next - t
-        ended = (t_next > self.spec.horizon - 0.5 * self.tick) & (not self.bootstrap_at_horizon)
+        ended = (t_next > self.spec.horizon - 0.5 * self.how.tick) & (not self.how.bootstrap_at_horizon)
         return Decisions(
             seen=self.seen(t, y),
             action=self.action(u, hold),
-            reward=self.reward_scale * (gained - self.switch_cost),
+            reward=self.how.reward_scale * (gained - self.how.switch_cost),
             discount=jnp.where(ended, 0.0, jnp.exp(-self.discount_rate * hold)),
             seen_next=self.seen(t_next, y_next),
         )
 
     def of_looks(self, looks: Trajectory) -> Decisions:
-        """The decisions of an episode on any plant. Rewards that were not measured are estimated from the looks."""
+        """Return the decisions of an episode on any plant. Unmeasured rewards are estimated from the looks."""
         t, y, u = looks.times, looks.states, looks.controls[:-1]
         gained = looks.rewards
         if gained is None:
@@ -118,10 +127,44 @@ class ExtendedMdp(eqx.Module):
         return self.decisions(t[:-1], y[:-1], u, t[1:], y[1:], gained)
 
     def _scaled(self, ticks: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-        """Holds are scaled by their logarithm: a tick more or less matters to a short hold and not to a long one."""
-        if self.min_hold == self.max_hold:
+        """Scale holds by their logarithm: a tick more or less matters to a short hold and not to a long one."""
+        if self.how.min_hold == self.how.max_hold:
             return jnp.zeros_like(ticks)
-        return 2 * jnp.log(ticks / self.min_hold) / math.log(self.max_hold / self.min_hold) - 1
+        return 2 * jnp.log(ticks / self.how.min_hold) / math.log(self.how.max_hold / self.how.min_hold) - 1
 
     def _bounds(self, dtype: jnp.dtype) -> tuple[Array, Array]:
         return jnp.asarray(self.spec.control_low, dtype), jnp.asarray(self.spec.control_high, dtype)
+
+
+def check_decisions(trajectory: Trajectory, spec: Spec) -> None:
+    """Raise ValueError, naming the fix, for a trajectory that cannot have come from this plant."""
+    check_looks(trajectory)
+    size, gaps = spec.observation.size, trajectory.looks - 1
+    if np.any(np.diff(np.asarray(trajectory.times)) <= 0):
+        raise ValueError("the times of a trajectory must increase strictly")
+    if trajectory.states.shape[-1] != size:
+        raise ValueError(
+            f"this trajectory has {trajectory.states.shape[-1]} observed coordinates, the plant has {size}"
+        )
+    if trajectory.rewards is not None and trajectory.rewards.shape[0] != gaps:
+        raise ValueError(
+            f"{trajectory.looks} looks have {gaps} gaps between them,"
+            f" but there are {trajectory.rewards.shape[0]} rewards: give one for each gap"
+        )
+    if trajectory.rewards is not None and not np.all(np.isfinite(trajectory.rewards)):
+        raise ValueError("a reward of this trajectory is NaN or inf: fix it, or leave the rewards out")
+
+
+def padded(trajectory: Trajectory, decisions: int) -> Trajectory:
+    """Repeat the last look up to a multiple of `decisions`, so that the number of looks compiles nothing anew."""
+    missing = -(trajectory.looks - 1) % decisions
+
+    def pad(column: Array) -> Array:
+        return jnp.asarray(np.pad(np.asarray(column), [(0, missing)] + [(0, 0)] * (column.ndim - 1), mode="edge"))
+
+    return Trajectory(
+        times=pad(trajectory.times),
+        states=pad(trajectory.states),
+        controls=pad(trajectory.controls),
+        rewards=None if trajectory.rewards is None else pad(trajectory.rewards),
+    )

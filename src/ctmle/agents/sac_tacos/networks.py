@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.dynamics.mlp import Mlp
+from ctmle.training.mlp import Mlp
 
 LOG_SPREAD = (-5.0, 2.0)
 """Bounds of the actor's log standard deviation before the tanh."""

@@ -1,4 +1,4 @@
-"""What acts: the actor with the statistics that it was trained with, as a policy that decides and holds."""
+"""The actor with the statistics that it was trained with, as a controller that decides and holds."""
 
 import equinox as eqx
 import jax
@@ -7,11 +7,11 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
 from ctmle.agents.sac_tacos.networks import Actor
-from ctmle.agents.sac_tacos.statistics import Statistics
-from ctmle.data.holding import Decision, HoldingPolicy
+from ctmle.agents.sac_tacos.replay import Statistics
+from ctmle.plants.controller import Decision, Holds
 
 
-class TacosPolicy(HoldingPolicy):
+class TacosPolicy(Holds):
     """Uniformly random decisions (`exploring`), draws from the actor (`drawing`), or the actor's mode (neither)."""
 
     mdp: ExtendedMdp
@@ -22,6 +22,7 @@ class TacosPolicy(HoldingPolicy):
     drawing: Bool[Array, ""]
     tick: float = eqx.field(static=True)
     discount_rate: float = eqx.field(static=True)
+    control_size: int = eqx.field(static=True)
 
     def decide(self, t: Float[Array, ""], y: Float[Array, " observed"]) -> Decision:
         key = jax.random.fold_in(self.key, jnp.round(t / self.tick).astype(jnp.uint32))

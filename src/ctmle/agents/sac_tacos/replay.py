@@ -1,15 +1,21 @@
-"""Decisions to learn from: a ring buffer of fixed capacity, so that nothing is compiled again as it fills."""
+"""Decisions to learn from, in a ring buffer of fixed capacity, and statistics of what the networks see."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+LARGEST = 10.0
+"""Normalised inputs are clipped to this many standard deviations."""
+
+LEAST_SPREAD = 1e-3
+"""Smallest standard deviation to divide by."""
+
 
 class Decisions(eqx.Module):
-    """Transitions of the extended MDP: seen at a look, done, gained over the hold, seen at the next look.
+    """Transitions of the extended MDP: inputs at a look, action, reward over the hold, inputs at the next look.
 
-    `discount` is exp(-beta * hold), and 0 where nothing comes after.
+    `discount` is exp(-beta * hold), and 0 at the end.
     """
 
     seen: Float[Array, "*batch inputs"]
@@ -20,7 +26,7 @@ class Decisions(eqx.Module):
 
 
 class Replay(eqx.Module):
-    """The newest `capacity` decisions. `added` counts all that ever came in."""
+    """The newest `capacity` decisions. `added` counts all that were ever added."""
 
     rows: Decisions
     added: Int[Array, ""]
@@ -41,14 +47,19 @@ class Replay(eqx.Module):
         return self.rows.reward.shape[0]
 
     @property
+    def observed(self) -> int:
+        """Size of the inputs, which evidence of NaN or inf consists of."""
+        return self.rows.seen.shape[-1]
+
+    @property
     def size(self) -> Int[Array, ""]:
         return jnp.minimum(self.added, self.capacity)
 
     def add(self, decisions: Decisions, real: Bool[Array, " rows"]) -> "Replay":
-        """With the `real` ones among the rows, in their order; the oldest make room."""
+        """Add the `real` ones among the rows, in their order; they replace the oldest."""
         number = jnp.cumsum(real) - 1
         count = jnp.sum(real)
-        # Of more rows than there is room for, the last ones stay; others are sent past the end, where they are dropped.
+        # If there are more rows than room, the last ones stay; others are sent past the end, where they are dropped.
         kept = real & (number >= count - self.capacity)
         place = jnp.where(kept, (self.added + number) % self.capacity, self.capacity)
         rows = jax.tree.map(lambda column, new: column.at[place].set(new, mode="drop"), self.rows, decisions)
@@ -57,3 +68,34 @@ class Replay(eqx.Module):
     def sample(self, key: PRNGKeyArray, count: int) -> Decisions:
         chosen = jax.random.randint(key, (count,), 0, self.size)
         return jax.tree.map(lambda column: column[chosen], self.rows)
+
+
+class Statistics(eqx.Module):
+    """Mean and variance of every input so far (Chan's update: batches of any size give what one pass would)."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, " inputs"]
+    squares: Float[Array, " inputs"]
+
+    @staticmethod
+    def empty(size: int) -> "Statistics":
+        return Statistics(jnp.zeros(()), jnp.zeros(size), jnp.zeros(size))
+
+    def add(self, rows: Float[Array, "rows inputs"], real: Bool[Array, " rows"]) -> "Statistics":
+        """Include the `real` ones among the rows."""
+        weight = real[:, None].astype(rows.dtype)
+        count = jnp.sum(weight)
+        total = self.count + count
+        mean = jnp.sum(weight * rows, axis=0) / jnp.maximum(count, 1.0)
+        squares = jnp.sum(weight * (rows - mean) ** 2, axis=0)
+        shift = mean - self.mean
+        share = count / jnp.maximum(total, 1.0)
+        return Statistics(total, self.mean + share * shift, self.squares + squares + self.count * share * shift**2)
+
+    @property
+    def spread(self) -> Float[Array, " inputs"]:
+        variance = self.squares / jnp.maximum(self.count, 1.0)
+        return jnp.where(self.count > 0, jnp.maximum(jnp.sqrt(variance), LEAST_SPREAD), 1.0)
+
+    def normalise(self, inputs: Float[Array, "*batch inputs"]) -> Float[Array, "*batch inputs"]:
+        return jnp.clip((inputs - self.mean) / self.spread, -LARGEST, LARGEST)

@@ -1,5 +1,1 @@
-"""What each command of the command line does."""
-
-from ctmle.lab.cli.dispatch import run
-
-__all__ = ["run"]
+"""The command line: one module per command, with its settings and what it does."""

@@ -1,33 +1,60 @@
 """`ctmle evaluate` and `ctmle oracle`."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from ctmle.config import EvaluateCommand, OracleCommand, preset
-from ctmle.lab.cli.dispatch import run
-from ctmle.lab.machine import use_compilation_cache
-from ctmle.lab.oracle import improve_on_truth
-from ctmle.lab.run import Run
-from ctmle.lab.storage.run_folder import RunFolder
+import tyro
+
+from ctmle.lab.cli.parse import parse
+from ctmle.registry import ENVIRONMENTS
+from ctmle.settings import Count, CountFromZero, Finite, NonNegative, Part, Positive
 
 
-@run.register
-def _evaluate(command: EvaluateCommand) -> None:
+@dataclass(frozen=True)
+class EvaluateCommand(Part):
+    """Score a saved policy again. The same seed gives the same score to the last digit."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, as `ctmle train` made it."""
+    trajectories: Count | None = None
+    """Test trajectories; none: as many as the run had."""
+    test_seconds: Positive | None = None
+    """Length of each test trajectory; none: as long as the run's."""
+    rule: Literal["mean", "every"] | None = None
+    """What must reach `success`, the mean reward after the warm-up or every single one; none: the run's rule."""
+    success: Finite | None = None
+    """Reward that counts as success; none: the run's."""
+    which: Literal["final", "best", "random"] = "final"
+    """The last policy; the one whose own training episode went best; or one of a random episode, as in the paper."""
+    json: bool = False
+    """Print one JSON object instead of a sentence."""
+    environment: str | None = None
+    """Where the environment of your own is that the run was trained on, such as tank.py:Tank."""
+    trust: bool = False
+    """Import code from outside ctmle that the run folder names."""
+
+
+def evaluate(arguments: list[str]) -> None:
+    """Score the run that the words name."""
+    command = parse(EvaluateCommand, arguments, "ctmle evaluate")
+    from ctmle.lab.machine import use_compilation_cache
+    from ctmle.lab.run import Run
+    from ctmle.lab.storage.run_folder import RunFolder
+
     use_compilation_cache()
     folder = RunFolder.open(command.run)
-    config = folder.read_config()
+    experiment = folder.read_experiment(command.environment, trust=command.trust)
     asked = {
         "test_trajectories": command.trajectories,
         "test_seconds": command.test_seconds,
         "rule": command.rule,
         "success": command.success,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
-    config = replace(config, evaluation=replace(config.evaluation, **given))
-    job = Run(config)
-    checkpoint = folder.read_checkpoint()
+    experiment = experiment.changed({name: value for name, value in asked.items() if value is not None})
+    job, checkpoint = Run(experiment), folder.read_checkpoint()
     if not checkpoint.records:
-        raise ValueError(f"{folder.path} has finished no episode yet: go on with `ctmle resume {folder.path}`")
+        raise ValueError(f"{folder.path} has finished no episode yet: continue it with `ctmle resume {folder.path}`")
     policy, episode = job.output(job.restore(checkpoint), command.which)
     score = job.score(policy, episode)
     result = {
@@ -43,31 +70,69 @@ def _evaluate(command: EvaluateCommand) -> None:
     }
     if command.json:
         print(json.dumps(result))
-    else:
-        verdict = "success" if score.success else "no success"
-        reached = "at" if score.rule == "mean" else "always at"
-        print(
-            f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories ({verdict}),"
-            f" {score.success_share:.0%} of them {reached} {config.evaluation.success:g} or more;"
-            f" {command.which} policy, episode {episode}"
-        )
-
-
-@run.register
-def _oracle(command: OracleCommand) -> None:
-    use_compilation_cache()
-    start = preset(command.environment, "default")
-    config = replace(
-        start,
-        sigma=command.sigma,
-        unit=command.unit,
-        episodes=command.episodes,
-        seed=command.seed,
-        learner=replace(start.learner, policy_updates=command.policy_updates, bootstrap_episodes=1),
-        evaluation=replace(start.evaluation, test_trajectories=command.trajectories),
+        return
+    verdict = "success" if score.success else "no success"
+    reached = "at" if score.rule == "mean" else "always at"
+    print(
+        f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories ({verdict}),"
+        f" {score.success_share:.0%} of them {reached} {experiment.evaluation.success:g} or more;"
+        f" {command.which} policy, episode {episode}"
     )
+
+
+@dataclass(frozen=True)
+class OracleCommand(Part):
+    """Improve a policy in the true SDE: the u* that regret is measured against.
+
+    The same improver as in training, but nothing has to be learned about the system.
+    """
+
+    environment: tyro.conf.Positional[str]
+    """System to control (see `ctmle envs`)."""
+    sigma: NonNegative = 2.0
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive | None = None
+    """Diffusion per sigma; none: the environment's own."""
+    episodes: Count = 8
+    """Rounds of policy updates; the best round by its test score counts."""
+    policy_updates: Count = 250
+    """Policy updates per round."""
+    trajectories: Count = 40
+    """Test trajectories per round."""
+    seed: CountFromZero = 0
+    """Seed of everything random."""
+    json: bool = False
+    """Print one JSON object instead of lines."""
+
+
+def oracle(arguments: list[str]) -> None:
+    """Improve a policy in the true SDE of the system that the words name."""
+    command = parse(OracleCommand, arguments, "ctmle oracle")
+    if ":" not in command.environment:
+        ENVIRONMENTS.check(command.environment)
+    from ctmle.agents.model_based import ModelBasedAgent
+    from ctmle.agents.oracle import Oracle
+    from ctmle.lab.experiment import start
+    from ctmle.lab.machine import use_compilation_cache
+    from ctmle.lab.run import Run
+
+    use_compilation_cache()
+    options = {
+        "sigma": command.sigma,
+        "episodes": command.episodes,
+        "seed": command.seed,
+        "policy_updates": command.policy_updates,
+        "bootstrap_episodes": 1,
+        "test_trajectories": command.trajectories,
+    }
+    experiment = start(command.environment).changed(options)
+    if command.unit is not None:
+        experiment = experiment.changed({"unit": command.unit})
+    agent = experiment.agent
+    assert isinstance(agent, ModelBasedAgent)  # the default agent is one
+    job = Run(replace(experiment, agent=Oracle(experiment.env, agent.improver, exploration=agent.exploration)))
     best = None
-    for record in improve_on_truth(config):
+    for _, record in job.episodes(job.init()):
         if not command.json:
             done = record["episode"] * command.policy_updates
             print(f"{done} updates: score {record['score']:.3f} +- {record['score_se']:.3f}", flush=True)

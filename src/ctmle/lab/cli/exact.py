@@ -1,81 +1,234 @@
-"""`ctmle exact`."""
+"""`ctmle exact`: settings, checks, the run folder and the tables on the terminal. JAX is loaded only to play."""
 
+import math
 import time
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
-from rich.table import Table
+import tyro
 
-from ctmle.config.exact import ExactConfig, resolved
-from ctmle.lab.cli.dispatch import run
-from ctmle.lab.machine import use_compilation_cache
-from ctmle.theory.exact.cases import EQUAL_LOOKS, Case
-from ctmle.theory.exact.run import run_exact
-from ctmle.theory.exact.summary import worst_rows
-from ctmle.theory.exact.sweep import Outcome
+from ctmle.lab.cli.parse import parse
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ctmle.theory.exact.study import CaseResult, ExactCase
+
+ClassName = Literal["hidden-arm", "speed", "rotation", "volatility", "feedback", "saturated"]
+
+NOISES: dict[str, tuple[float, ...]] = {
+    "hidden-arm": (0.002, 0.02, 0.05, 0.15, 0.4),
+    "speed": (0.003, 0.03, 0.1, 0.3),
+    "rotation": (0.01, 0.1, 0.3),
+    "volatility": (0.05, 0.1, 0.2, 0.4),
+    "feedback": (0.05, 0.2, 0.5),
+    "saturated": (0.2, 0.4, 0.8),
+}
+SEPARATIONS = (0.006, 0.01, 0.016, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.4)
+LEAST = {"episodes": 10, "seeds": 2, "gap_seeds": 2, "seed": 0}
 
 
-@run.register
-def _exact(config: ExactConfig) -> None:
-    config = resolved(config)
+@dataclass(frozen=True)
+class ExactCommand:
+    """Play exact CT-MLE (Algorithms 1 and 2 of the paper) on a finite class of SDEs and tabulate its regret.
+
+    Writes a folder with settings, tables and plots: regret against N for every noise level, coverage and size of the
+    confidence sets, and regret against the gap with and without random looks at equal numbers of looks.
+    """
+
+    model_class: tyro.conf.Positional[ClassName] = "hidden-arm"
+    """Class of models and policies (described in docs/exact.md)."""
+    noises: tuple[float, ...] = ()
+    """Noise levels; none: the class's own, from almost nothing to large."""
+    separations: tuple[float, ...] = ()
+    """Hidden arm only: distances e between models, of which the worst counts; none: ten from 0.006 to 0.4."""
+    gap: float = 1.0
+    """[Delta] Seconds between two grid looks in the study of regret against N (the horizon is 4 s)."""
+    gaps: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Gaps in the study of regret against the gap."""
+    episodes: int = 1000
+    """[N] Episodes of every run."""
+    seeds: int = 200
+    """Independent runs of every instance in the study of regret against N."""
+    gap_seeds: int = 50
+    """Independent runs of every instance in the study of regret against the gap."""
+    random_looks: bool = True
+    """Take one more look per gap at a uniformly random time (Algorithm 2)."""
+    chained: bool = False
+    """Score grid look to random look to grid look in one likelihood instead of the paper's two."""
+    beta: Literal["theory", "ville"] | float = "theory"
+    """[beta] Radius of the sets: 5 log(N |F||G| / delta), log(2 |F||G| / delta), or a given number."""
+    delta: float = 0.1
+    """[delta] Largest probability with which the sets may miss the truth."""
+    seed: int = 0
+    """Seed of all random numbers."""
+    out: str | None = None
+    """Folder for the results; none: runs/exact-CLASS-seedSEED, with a number if that exists."""
+
+
+def checked(command: ExactCommand) -> ExactCommand:
+    """Raise ValueError for settings that cannot work; fill in the class's own noises and separations."""
+    hidden_arm = command.model_class == "hidden-arm"
+    if command.separations and not hidden_arm:
+        raise ValueError(f"--separations belong to the hidden arm: leave them out for {command.model_class}")
+    if not command.gaps:
+        raise ValueError("--gaps must be one or more positive numbers")
+    for name in ("noises", "separations", "gaps"):
+        values = getattr(command, name)
+        if not all(0 < value < math.inf for value in values):
+            raise ValueError(f"--{name} must be positive numbers, not {' '.join(map(str, values))}")
+        if len(set(values)) < len(values):
+            raise ValueError(f"--{name} has the same number twice: give each once")
+    for name, least in LEAST.items():
+        if getattr(command, name) < least:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} must be a whole number of at least {least}, not {getattr(command, name)}")
+    if not 0 < command.delta < 1:
+        raise ValueError(f"--delta must lie strictly between 0 and 1, not {command.delta}")
+    if not isinstance(command.beta, str) and not 0 <= command.beta < math.inf:
+        raise ValueError(f"--beta must be theory, ville or a number of at least 0, not {command.beta}")
+    if command.chained and not command.random_looks:
+        raise ValueError("--chained is about random looks: leave out --no-random-looks, or --chained")
+    return replace(
+        command,
+        noises=command.noises or NOISES[command.model_class],
+        separations=command.separations or (SEPARATIONS if hidden_arm else ()),
+    )
+
+
+def cases_of(command: ExactCommand) -> "list[ExactCase]":
+    """Regret against N at every noise level, and regret against the gap at the lowest and the highest one."""
+    from ctmle.theory.exact.study import CHAINED, EQUAL_LOOKS, GRID, PAPER, ExactCase, Looking
+
+    noises, separations = sorted(command.noises), command.separations or (1.0,)
+    own = GRID if not command.random_looks else CHAINED if command.chained else PAPER
+
+    def case(study: str, noise: float, gap: float, looking: Looking, seeds: int) -> ExactCase:
+        return ExactCase(study, command.model_class, noise, gap, looking, separations, seeds)
+
+    gap_cases = [
+        case("gap", noise, gap, looking, command.gap_seeds)
+        for gap in sorted(command.gaps)
+        for looking in EQUAL_LOOKS
+        for noise in dict.fromkeys((noises[0], noises[-1]))
+    ]
+    return [case("episodes", noise, command.gap, own, command.seeds) for noise in noises] + gap_cases
+
+
+def radius(command: ExactCommand, models: int) -> float:
+    """beta for a class with this number of models."""
+    from ctmle.theory import theory_beta, ville_beta
+
+    if command.beta == "theory":
+        return theory_beta(command.episodes, math.log(models), command.delta)
+    return ville_beta(models, command.delta) if command.beta == "ville" else float(command.beta)
+
+
+def run_exact(
+    command: ExactCommand, report: "Callable[[int, int, ExactCase], None]" = lambda done, total, case: None
+) -> "tuple[Path, list[CaseResult]]":
+    """Play a checked command and write its folder, whole or not at all. `report(done, total, case)` follows each case.
+
+    The folder is chosen before anything is played and written after everything is.
+    """
+    from ctmle.lab.report.pictures import save
+    from ctmle.lab.report.tables import save_csv
+    from ctmle.lab.storage.files import write_json
+    from ctmle.lab.storage.results import free_folder, whole_folder
+    from ctmle.theory.exact.plots import plot_results
+    from ctmle.theory.exact.study import play_cases
+    from ctmle.theory.exact.summary import rows, worst_rows
+
+    cases, path = cases_of(command), free_folder(command.out, f"runs/exact-{command.model_class}-seed{command.seed}")
+    results = play_cases(
+        cases,
+        command.episodes,
+        lambda models: radius(command, models),
+        command.seed,
+        lambda done, case: report(done, len(cases), case),
+    )
+    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(command).items()}
+    with whole_folder(path) as folder:
+        write_json(folder / "config.json", settings)
+        save_csv(folder / "instances.csv", rows(results))
+        save_csv(folder / "worst.csv", worst_rows(results))
+        for name, figure in plot_results(results, command.delta).items():
+            save(figure, folder / f"{name}.png")
+    return path, results
+
+
+def main(arguments: list[str]) -> None:
+    """Play what the words ask for."""
+    command = checked(parse(ExactCommand, arguments, "ctmle exact"))
+    from rich.console import Console
+
+    from ctmle.lab.machine import use_compilation_cache
+    from ctmle.theory.exact.summary import worst_rows
+
     use_compilation_cache()
     console, started = Console(), time.perf_counter()
     console.print(
-        f"exact CT-MLE on {config.model_class}: {config.episodes} episodes, {config.seeds} seeds,"
-        f" {len(config.noises)} noise levels; about a minute in the default size"
+        f"exact CT-MLE on {command.model_class}: {command.episodes} episodes, {command.seeds} seeds,"
+        f" {len(command.noises)} noise levels; about a minute in the default size"
     )
 
-    def report(done: int, total: int, case: Case) -> None:
+    def report(done: int, total: int, case: "ExactCase") -> None:
         seconds = time.perf_counter() - started
         console.print(
             f"{done}/{total} in {seconds:.0f} s: noise {case.noise:g}, gap {case.gap:g} s, {case.looking.name}",
             highlight=False,
         )
 
-    folder, outcomes = run_exact(config, report)
-    console.print(_regret_table([o for o in outcomes if o.case.study == "episodes"]))
-    console.print(_gap_table([o for o in outcomes if o.case.study == "gap"]))
-    console.print(_verdict(outcomes, config.delta))
+    folder, results = run_exact(command, report)
+    worst = worst_rows(results)
+    console.print(_regret_table([row for row in worst if row["study"] == "episodes"]))
+    console.print(_gap_table([row for row in worst if row["study"] == "gap"]))
+    console.print(_verdict(results, command.delta))
     console.print(f"tables, plots and settings: {folder}")
 
 
-def _table(title: str, rows: list[tuple[str, ...]], columns: tuple[str, ...]) -> Table:
+def number_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
+    """Table for the terminal with right-aligned columns that do not wrap."""
+    from rich.table import Table
+
     table = Table(title=title)
     for name in columns:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def _regret_table(outcomes: list[Outcome]) -> Table:
+def _regret_table(rows: list[dict[str, Any]]) -> "Table":
     found = [
         (f"{r['noise']:g}", f"{r['separation']}", _interval(r), f"{r['slope']:.2f}", f"{r['mean_variance']:.2g}",
          f"{r['regret_over_sqrt_beta_variance']:.3g}", f"{r['coverage']:.3f}", f"{r['models_left']:.1f}")
-        for r in worst_rows(outcomes)
+        for r in rows
     ]  # fmt: skip
     columns = ("noise", "worst e", "regret", "slope", "Var", "ratio", "coverage", "models left")
-    return _table("regret after the last episode; ratio = regret / sqrt(beta sum Var)", found, columns)
+    return number_table("regret after the last episode; ratio = regret / sqrt(beta sum Var)", columns, found)
 
 
-def _gap_table(outcomes: list[Outcome]) -> Table:
+def _gap_table(rows: list[dict[str, Any]]) -> "Table":
     """One line per noise and gap, one column per way of looking."""
     lines: dict[tuple[str, ...], list[str]] = {}
-    for r in worst_rows(outcomes):
+    for r in rows:
         lines.setdefault((f"{r['noise']:g}", f"{r['gap']:g}", f"{r['looks_per_episode']}"), []).append(_interval(r))
-    columns = ("noise", "gap", "looks", *(looking.name for looking in EQUAL_LOOKS))
-    return _table("regret at equal numbers of looks", [(*key, *cells) for key, cells in sorted(lines.items())], columns)
+    columns = ("noise", "gap", "looks", *dict.fromkeys(r["looking"] for r in rows))
+    found = [(*key, *cells) for key, cells in sorted(lines.items())]
+    return number_table("regret at equal numbers of looks", columns, found)
 
 
 def _interval(row: dict[str, Any]) -> str:
     return f"{row['regret']:.3g} +- {row['regret_high'] - row['regret']:.2g}"
 
 
-def _verdict(outcomes: list[Outcome], delta: float) -> str:
-    runs = [o for o in outcomes if o.case.study == "episodes"]
-    covered = sum(int((o.grid_covers & o.extra_covers)[..., -1].sum()) for o in runs)
-    total = sum(o.grid_covers[..., -1].size for o in runs)
-    empty = sum(float(o.empty.mean()) for o in outcomes) / len(outcomes)
+def _verdict(results: "list[CaseResult]", delta: float) -> str:
+    runs = [r.covers[..., -1] for r in results if r.case.study == "episodes"]
+    covered, total = sum(int(run.sum()) for run in runs), sum(run.size for run in runs)
+    empty = sum(float(r.empty.mean()) for r in results) / len(results)
     word = "at least" if covered / total >= 1 - delta else "BELOW"
     return (
         f"the truth stayed in both sets in {covered} of {total} runs ({word} 1 - delta = {1 - delta:g});"

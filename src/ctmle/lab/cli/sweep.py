@@ -1,78 +1,77 @@
-"""`ctmle sweep`."""
+"""`ctmle sweep`, and the options of every command that does many runs."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from rich.console import Console
+import tyro
 
-from ctmle.config import HowToRun, SweepCommand
-from ctmle.lab.cli.dispatch import run
-from ctmle.lab.cli.spelled import spelled
-from ctmle.lab.interrupt import Interrupted
-from ctmle.lab.sweeps.engines import make_engine
-from ctmle.lab.sweeps.folder import Survey, SweepFolder
-from ctmle.lab.sweeps.plan import Plan
-from ctmle.lab.sweeps.plan_file import read_plan
-from ctmle.lab.sweeps.progress import SweepProgress
-from ctmle.lab.sweeps.result import Result
-from ctmle.lab.sweeps.sweep import run_sweep
+from ctmle.lab.cli.parse import parse
+from ctmle.settings import Count, CountFromZero, Part
 
-MOST_LINES = 50
-"""Runs that are listed one by one."""
+EngineName = Literal["local", "ray"]
 
 
-@run.register
-def _sweep(command: SweepCommand) -> None:
+@dataclass(frozen=True, kw_only=True)
+class HowToRun(Part):
+    """Options of every command that does many runs: the machines, and the number of runs at a time."""
+
+    out: str | None = None
+    """Folder for everything: a folder for each run, and results.csv; none: runs/ and the name of the request."""
+    dry_run: bool = False
+    """Only list the runs, how many are finished, and how long the others may take. Writes nothing."""
+    engine: EngineName = "local"
+    """Do the runs in processes on this machine, or on a Ray cluster."""
+    address: str | None = None
+    """Address of a running Ray cluster, such as 10.0.0.1:6379 or auto; none: one on this machine for this sweep."""
+    workers: Count | None = None
+    """Runs at a time; none: as many as the cores allow."""
+    threads: Count = 1
+    """Threads of each run."""
+    retries: CountFromZero = 2
+    """Retries of a run that failed or whose worker was lost. A run with wrong settings is not retried."""
+    drop_checkpoints: bool = False
+    """Delete the checkpoints of finished runs, which are most of their bytes. Their logs and trained parts stay, but
+    `ctmle evaluate` cannot restore them."""
+
+
+@dataclass(frozen=True)
+class SweepCommand(HowToRun):
+    """Do many runs: every combination that a file asks for, on the cores of this machine or on a Ray cluster.
+
+    The file has [base] settings as for `ctmle train --config`; [grid] lists of values, every combination of which is
+    run; [[runs]], single runs that differ from the base; [random], samples from ranges and choices. For example:
+
+        [base]
+        environment = "pendulum"
+        stop_at_success = true
+
+        [grid]
+        sigma = [0.0, 2.0]
+        gap = [0.125, 0.25]
+        seed = [0, 1, 2]
+
+    The same command continues a sweep that was stopped: finished runs are skipped, others continue from their
+    checkpoints, and runs that were added to the file are run. See docs/scale.md.
+    """
+
+    file: tyro.conf.Positional[str]
+    """File that lists the runs (.toml or .json)."""
+
+
+def main(arguments: list[str]) -> None:
+    """Do the runs that a file asks for."""
+    command = parse(SweepCommand, arguments, "ctmle sweep")
+    from rich.console import Console
+
+    from ctmle.lab.cli.many_runs import carry_out, report_failures
+    from ctmle.lab.sweeps.folder import SweepFolder
+    from ctmle.lab.sweeps.plan_file import read_plan
+
     plan, console = read_plan(command.file), Console()
     folder = SweepFolder(Path(command.out or f"runs/{Path(command.file).stem}"))
     results = carry_out(command, plan, folder, console)
     if results is not None:
-        _conclude(results, folder, console)
-
-
-def carry_out(command: HowToRun, plan: Plan, folder: SweepFolder, console: Console) -> list[Result] | None:
-    """Every run of a plan as the command asks for it, or a list of them and nothing else if it asks for that."""
-    engine = make_engine(command.engine, address=command.address, workers=command.workers, threads=command.threads)
-    if command.dry_run:
-        folder.check_free()
-        return _list(folder.survey(plan), engine.workers, console)
-    try:
-        with SweepProgress(console) as progress:
-            return run_sweep(
-                plan,
-                folder.path,
-                engine,
-                retries=command.retries,
-                drop_checkpoints=command.drop_checkpoints,
-                watcher=progress,
-            )
-    except Interrupted as stop:
-        again = spelled(command)
-        console.print(f"{stop}; everything is saved. Go on with: {again}", highlight=False, soft_wrap=True)
-        raise
-
-
-def _list(survey: Survey, workers: int, console: Console) -> None:
-    for run_ in survey.runs[:MOST_LINES]:
-        state = "finished" if run_.name in survey.finished else "begun" if run_.name in survey.begun else "to do"
-        console.print(f"{state:<9}{run_.name}", highlight=False, soft_wrap=True)
-    if len(survey.runs) > MOST_LINES:
-        console.print(f"... and {len(survey.runs) - MOST_LINES} more")
-    console.print(survey.prospect(workers), highlight=False, soft_wrap=True)
-
-
-def _conclude(results: list[Result], folder: SweepFolder, console: Console) -> None:
-    console.print(f"results: {folder.results_file} (a row per run); run folders: {folder.runs}", highlight=False)
-    report_failures(results, console)
-    console.print(f"next: ctmle compare {folder.runs}/*", highlight=False)
-
-
-def report_failures(results: list[Result], console: Console) -> None:
-    """Raises RuntimeError if there are any, once each has been named with its reason."""
-    failed = [result for result in results if result.status == "failed"]
-    for result in failed[:MOST_LINES]:
-        console.print(f"failed: {result.name}: {result.reason}", highlight=False, markup=False, soft_wrap=True)
-    if failed:
-        raise RuntimeError(
-            f"{len(failed)} of {len(results)} runs failed; the others are finished. Mend what the reasons above name,"
-            " then give the same command again: it goes on with those that failed"
-        )
+        console.print(f"results: {folder.results_file} (a row per run); run folders: {folder.runs}", highlight=False)
+        report_failures(results, console)
+        console.print(f"next: ctmle compare {folder.runs}/*", highlight=False)

@@ -1,47 +1,121 @@
-"""`ctmle theory ...`: each question is answered in a few lines."""
+"""`ctmle theory`: every function in `ANSWERS` is a subcommand, and its signature and docstring are the help text.
 
-from functools import singledispatch
+`ctmle.theory` is loaded on first use, JAX only by functions that simulate or enumerate a class.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial, reduce, wraps
+from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+import tyro
 
-from ctmle import theory
-from ctmle.config.theory import (
-    BetaQuestion,
-    BoundQuestion,
-    BracketingQuestion,
-    ComplexityQuestion,
-    EluderQuestion,
-    HellingerQuestion,
-    OUQuestion,
-    PlanQuestion,
-    QuadraticQuestion,
-    TheoryCommand,
-    VarianceBoundQuestion,
-)
-from ctmle.lab.cli.dispatch import run
+import ctmle
+from ctmle.lab.cli.exact import ClassName, number_table
+from ctmle.lab.cli.parse import parse
+from ctmle.settings import LARGEST_COUNT, spelled
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ctmle.theory import Problem
+
+LinearClassName = Literal["hidden-arm", "speed", "rotation", "volatility", "feedback"]
 UP_TO_CONSTANTS = (
     "(the bound hides constants and logarithms: compare plans by these numbers, do not read them as promises)"
 )
+MOST_PANELS = 1_000_000
 
 
-@run.register
-def _theory(command: TheoryCommand) -> None:
-    answer(command.question)
+def variance(
+    model_class: tyro.conf.Positional[ClassName] = "hidden-arm",
+    *,
+    noise: float = 0.2,
+    separation: float = 0.1,
+    gap: float = 1.0,
+    run: str | None = None,
+    samples: int = 2000,
+    step: float = 0.02,
+    seed: int = 0,
+) -> None:
+    """Total variance Var^u of every policy of a class, exact and by simulation; or of a trained policy (--run).
+
+    Args:
+        model_class: Class of models and policies.
+        noise: Noise level of the class.
+        separation: Hidden arm only: distance e between models.
+        gap: Rotation only: the gap that its speeds alias with.
+        run: A run folder of `ctmle train`: the variance of its final policy's reward, divided by its largest integral.
+        samples: Simulated trajectories.
+        step: Seconds between the points at which a simulated reward is taken.
+        seed: Seed of the simulation.
+    """
+    if samples < 4:
+        raise ValueError(f"--samples must be at least 4, not {samples}")
+    if not 0 < step <= 1:
+        raise ValueError(f"--step must lie between 0 and 1 second, not {step}")
+    if run is not None:
+        _variance_of_run(run, samples, step, seed)
+        return
+    from ctmle.theory import exact
+
+    models = exact.CLASSES[model_class](noise, gap, separation)
+    rows, columns = [], ["policy", "value", "Var^u", "simulated", "95% interval"]
+    for policy in range(models.policies):
+        seen = ctmle.theory.estimate_variance(exact.class_returns(models, policy, samples, step, seed))
+        value, total_variance = float(models.values[models.truth, policy]), float(models.variances[policy])
+        cells = [f"{policy}", f"{value:.4f}", f"{total_variance:.4g}", f"{seen.variance:.4g}"]
+        cells.append(f"{seen.low:.3g} to {seen.high:.3g}")
+        if isinstance(models, exact.LinearClass):
+            constants = exact.closed_loop_smoothness(models, policy)
+            bounds = (ctmle.theory.variance_bound(constants), ctmle.theory.variance_bound_tight(constants))
+            cells += [f"{bound:.3g}" for bound in bounds]
+        rows.append(cells)
+    columns += ["bound", "tight"] if isinstance(models, exact.LinearClass) else []
+    _show(f"{model_class}, noise {noise:g}, under the truth; {samples} simulated trajectories", columns, rows)
 
 
-@singledispatch
-def answer(question: Any) -> None:
-    raise TypeError(f"not a question: {question!r}")
+def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
+    import jax
+
+    from ctmle.lab.run import Run
+    from ctmle.lab.storage.run_folder import RunFolder
+    from ctmle.theory.returns import simulated_returns
+
+    folder = RunFolder.open(path)
+    job, checkpoint = Run(folder.read_experiment()), folder.read_checkpoint()
+    if not checkpoint.records:
+        raise ValueError(f"{folder.path} has no finished episode yet: continue it with `ctmle resume {folder.path}`")
+    policy, episode = job.output(job.restore(checkpoint), "final")
+    returns = simulated_returns(job.plant.env, policy, jax.random.key(seed), trajectories=samples, step=step)
+    seen = ctmle.theory.estimate_variance(returns)
+    print(
+        f"Var^u = {seen.variance:.6g} (95% interval {seen.low:.6g} to {seen.high:.6g}, {seen.samples} trajectories)"
+        f" of the mean reward over the horizon; policy of episode {episode}, mean {returns.mean():.4f}"
+    )
 
 
-@answer.register
-def _variance_bound(q: VarianceBoundQuestion) -> None:
-    constants = theory.Smoothness(q.reward_lipschitz, q.drift_lipschitz, q.policy_lipschitz, q.diffusion, q.horizon)
+def variance_bound(
+    *,
+    reward_lipschitz: float,
+    drift_lipschitz: float,
+    diffusion: float,
+    horizon: float,
+    policy_lipschitz: float = 0.0,
+) -> None:
+    """Bound of the paper's proposition on Var^u: with the right constant, as printed, and a tighter one.
+
+    Args:
+        reward_lipschitz: [L_b] Lipschitz constant of the reward.
+        drift_lipschitz: [L_f] Lipschitz constant of the drift.
+        diffusion: [G] Largest Frobenius norm of the diffusion.
+        horizon: [T] Horizon in seconds.
+        policy_lipschitz: [L_u] Lipschitz constant of the policy; 0 if the drift above is that of the closed loop.
+    """
+    theory = ctmle.theory
+    constants = theory.Smoothness(reward_lipschitz, drift_lipschitz, policy_lipschitz, diffusion, horizon)
     print(f"Var^u <= {theory.variance_bound(constants):.6g}  (prop:var with the factor T it needs)")
     print(
         f"Var^u <= {theory.variance_bound_tight(constants):.6g}  (tighter: T L_b^2 (1+L_u)^2 times the integral of V)"
@@ -49,182 +123,349 @@ def _variance_bound(q: VarianceBoundQuestion) -> None:
     print(f"         {theory.variance_bound_printed(constants):.6g}  (as printed in the paper: not a bound)")
 
 
-@answer.register
-def _hellinger(q: HellingerQuestion) -> None:
-    for name in ("variance_p", "variance_q"):
-        if not 0 < getattr(q, name) < np.inf:
-            raise ValueError(f"--{name.replace('_', '-')} must be a positive number, not {getattr(q, name)}")
-    laws = ((q.mean_p, q.variance_p), (q.mean_q, q.variance_q))
-    (m_p, v_p), (m_q, v_q) = ((np.array([mean]), np.array([[variance]])) for mean, variance in laws)
-    widest = 12 * max(q.variance_p, q.variance_q) ** 0.5
-    low, high = min(q.mean_p, q.mean_q) - widest, max(q.mean_p, q.mean_q) + widest
-    panels = int(np.ceil((high - low) / min(q.variance_p, q.variance_q) ** 0.5)) + 20
-    if panels > 1_000_000:
+def hellinger(*, mean_p: float = 0.0, variance_p: float = 1.0, mean_q: float = 1.0, variance_q: float = 1.0) -> None:
+    """Squared Hellinger distance of two normal laws on a line, in closed form and by quadrature.
+
+    Args:
+        mean_p: Mean of the first.
+        variance_p: Variance of the first.
+        mean_q: Mean of the second.
+        variance_q: Variance of the second.
+    """
+    import numpy as np
+
+    for name, value in (("--variance-p", variance_p), ("--variance-q", variance_q)):
+        if value <= 0:
+            raise ValueError(f"{name} must be a positive number, not {value}")
+    widest = 12 * max(variance_p, variance_q) ** 0.5
+    low, high = min(mean_p, mean_q) - widest, max(mean_p, mean_q) + widest
+    panels = math.ceil((high - low) / min(variance_p, variance_q) ** 0.5) + 20
+    if panels > MOST_PANELS:
         raise ValueError("the two variances are too far apart for a quadrature: bring them within a factor of 1e9")
-    by_nodes = theory.hellinger2(_log_normal(*laws[0]), _log_normal(*laws[1]), low, high, panels)
-    print(f"H^2 = {float(theory.gaussian_hellinger2(m_p, v_p, m_q, v_q)):.10g}  (closed form)")
+
+    def log_normal(mean: float, variance: float) -> Any:
+        return lambda x: -0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+
+    by_nodes = ctmle.theory.hellinger2(
+        log_normal(mean_p, variance_p), log_normal(mean_q, variance_q), low, high, panels
+    )
+    closed = ctmle.theory.gaussian_hellinger2(
+        np.array([mean_p]), np.array([[variance_p]]), np.array([mean_q]), np.array([[variance_q]])
+    )
+    print(f"H^2 = {float(closed):.10g}  (closed form)")
     print(f"H^2 = {by_nodes:.10g}  (quadrature)")
 
 
-def _log_normal(mean: float, variance: float) -> Any:
-    return lambda x: -0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance))
+def eluder(
+    model_class: tyro.conf.Positional[LinearClassName] = "hidden-arm",
+    *,
+    noise: float = 0.2,
+    separation: float = 0.1,
+    gaps: tuple[float, ...] = (0.25, 1.0),
+    states: tuple[float, ...] = (0.0, 1.0),
+    epsilon: float = 0.01,
+) -> None:
+    """Eluder dimension of a class at points (policy, state, gap): exact if few points matter, else greedy.
 
-
-@answer.register
-def _eluder(q: EluderQuestion) -> None:
-    from ctmle.theory.eluder import LARGEST_EXACT
-    from ctmle.theory.exact.cases import CLASSES
-
-    if not q.gaps or not q.states:
+    Args:
+        model_class: Class of models and policies.
+        noise: Noise level of the class.
+        separation: Hidden arm only: distance e between models.
+        gaps: Gaps at which models are compared (rotation: the first is the one that its speeds alias with).
+        states: States at which models are compared (first coordinate; the others are 0).
+        epsilon: [epsilon] Distances up to this count as small; the theorem uses 1 over the number of looks.
+    """
+    if not gaps or not states:
         raise ValueError("--gaps and --states must have at least one number each")
-    models: Any = CLASSES[q.model_class](q.noise, q.gaps[0], q.separation)
-    states = np.zeros((len(q.states), models.start.shape[0]))
-    states[:, 0] = q.states
-    psi = theory.hellinger_table(models, states, np.array(q.gaps))
-    lower = theory.greedy_eluder_dimension(psi, q.epsilon)
-    print(f"{models.models} models, {psi.shape[1]} points (policy, state, gap), epsilon {q.epsilon:g}")
+    import numpy as np
+
+    from ctmle.theory import exact
+    from ctmle.theory.eluder import LARGEST_EXACT
+
+    models: Any = exact.CLASSES[model_class](noise, gaps[0], separation)
+    points = np.zeros((len(states), models.start.shape[0]))
+    points[:, 0] = states
+    psi = exact.hellinger_table(models, points, np.array(gaps))
+    lower = ctmle.theory.greedy_eluder_dimension(psi, epsilon)
+    print(f"{models.models} models, {psi.shape[1]} points (policy, state, gap), epsilon {epsilon:g}")
     try:
-        print(f"eluder dimension {theory.eluder_dimension(psi, q.epsilon)} (exact search); greedy: {lower}")
+        print(f"eluder dimension {ctmle.theory.eluder_dimension(psi, epsilon)} (exact search); greedy: {lower}")
     except ValueError:
         print(f"eluder dimension at least {lower} (greedy; more than {LARGEST_EXACT} points matter: no exact search)")
 
 
-@answer.register
-def _bracketing(q: BracketingQuestion) -> None:
-    d, bound, epsilon = q.dimension, q.bound, q.epsilon
-    finite = theory.log_bracketing_finite(q.drifts, q.diffusions)
-    print(f"finite class:   log C = {finite:.6g}  (C = |F||G|)")
-    print(f"                d_1/eps <~ {theory.eluder_bound_finite(d, bound, epsilon):.6g}")
-    print(f"infinite class: log C <= {theory.log_bracketing_quadratic(d, bound, epsilon):.6g}  (the proof's own grid)")
-    print(f"                log C <~ {theory.log_bracketing_quadratic_printed(d, bound, epsilon):.6g}  (as printed)")
-    print(f"                d_1/eps <~ {theory.eluder_bound_infinite(d, bound, epsilon):.6g}  (d^2 B^3, as proved)")
-    print(f"                d_1/eps <~ {theory.eluder_bound_finite(d, bound, epsilon):.6g}  (B^2, as printed)")
+def bracketing(
+    *, dimension: int = 2, bound: float = 2.0, epsilon: float = 0.01, drifts: int = 9, diffusions: int = 9
+) -> None:
+    """Bracketing numbers and eluder bounds of the paper's two quadratic classes.
+
+    Args:
+        dimension: [d] Number of features.
+        bound: [B] Bound on the norms of the features.
+        epsilon: [epsilon] Width of a bracket.
+        drifts: [|F|] Number of drifts in the finite class.
+        diffusions: [|G|] Number of diffusions in the finite class.
+    """
+    theory, size = ctmle.theory, (dimension, bound, epsilon)
+    print(f"finite class:   log C = {theory.log_bracketing_finite(drifts, diffusions):.6g}  (C = |F||G|)")
+    print(f"                d_1/eps <~ {theory.eluder_bound_finite(*size):.6g}")
+    print(f"infinite class: log C <= {theory.log_bracketing_quadratic(*size):.6g}  (the proof's own grid)")
+    print(f"                log C <~ {theory.log_bracketing_quadratic_printed(*size):.6g}  (as printed)")
+    print(f"                d_1/eps <~ {theory.eluder_bound_infinite(*size):.6g}  (d^2 B^3, as proved)")
+    print(f"                d_1/eps <~ {theory.eluder_bound_finite(*size):.6g}  (B^2, as printed)")
 
 
-@answer.register
-def _beta(q: BetaQuestion) -> None:
-    print(f"beta = {_theory_beta(q.models, q.episodes, q.delta):.6g}  (5 log(N |F||G| / delta), the theorem's)")
-    print(f"beta = {theory.ville_beta(q.models, q.delta):.6g}  (log(2 |F||G| / delta): covers as well, for any N)")
+def beta(*, models: int = 81, episodes: int = 1000, delta: float = 0.1) -> None:
+    """Radius of the confidence sets of a finite class.
+
+    Args:
+        models: [|F||G|] Number of models.
+        episodes: [N] Number of episodes.
+        delta: [delta] Largest probability with which the sets may miss the truth.
+    """
+    theorem, ville = _theory_beta(models, episodes, delta), ctmle.theory.ville_beta(models, delta)
+    print(f"beta = {theorem:.6g}  (5 log(N |F||G| / delta), the theorem's)")
+    print(f"beta = {ville:.6g}  (log(2 |F||G| / delta): covers as well, for any N)")
 
 
 def _theory_beta(models: int, episodes: int, delta: float) -> float:
-    return theory.theory_beta(episodes, theory.log_bracketing_finite(models, 1), delta)
+    return ctmle.theory.theory_beta(episodes, ctmle.theory.log_bracketing_finite(models, 1), delta)
 
 
-@answer.register
-def _bound(q: BoundQuestion) -> None:
-    problem = theory.Problem(q.variance, q.horizon, 1.0, q.dimension, 0.0, reward_bound=q.reward_bound)
-    if not 0 < q.gap <= q.horizon:
-        raise ValueError(f"--gap must lie between 0 and the horizon {q.horizon:g}, not {q.gap}")
-    gaps, beta = int(np.ceil(q.horizon / q.gap - 1e-9)), _theory_beta(q.models, q.episodes, q.delta)
-    value = theory.regret_bound(
-        episodes=q.episodes,
-        looks=max(2, q.episodes * gaps),
-        delta=q.delta,
-        beta=beta,
-        eluder_fine=problem.dimension,
-        eluder=problem.dimension,
-        gap_squares=q.episodes * gaps * (q.horizon / gaps) ** 2,
-        variances=q.episodes * q.variance,
-        reward_bound=q.reward_bound,
+def bound(
+    *,
+    variance: float,
+    gap: float,
+    horizon: float,
+    dimension: float,
+    episodes: int = 1000,
+    models: int = 81,
+    delta: float = 0.1,
+    reward_bound: float = 1.0,
+) -> None:
+    """Right-hand side of the theorem's regret bound, up to its constant.
+
+    Args:
+        variance: [Var] Mean of Var^{u_n} over the episodes.
+        gap: [Delta] Gap of an equidistant grid.
+        horizon: [T] Horizon in seconds.
+        dimension: [d] Eluder dimension at both scales of the theorem.
+        episodes: [N] Number of episodes.
+        models: [|F||G|] Number of models, for beta.
+        delta: [delta] Probability with which the bound may fail.
+        reward_bound: [b_max] Largest reward per second.
+    """
+    problem = ctmle.theory.Problem(variance, horizon, 1.0, dimension, 0.0, reward_bound=reward_bound)
+    if not 0 < gap <= horizon:
+        raise ValueError(f"--gap must lie between 0 and the horizon {horizon:g}, not {gap}")
+    gaps, radius = math.ceil(horizon / gap - 1e-9), _theory_beta(models, episodes, delta)
+    value = ctmle.theory.regret_bound(
+        episodes=episodes,
+        looks=max(2, episodes * gaps),
+        delta=delta,
+        beta=radius,
+        eluder=(problem.dimension, problem.dimension),
+        gap_squares=episodes * gaps * (horizon / gaps) ** 2,
+        variances=episodes * variance,
+        reward_bound=reward_bound,
     )
-    print(f"Regret({q.episodes}) <~ {value:.6g} with beta = {beta:.4g} {UP_TO_CONSTANTS}")
-    if value > q.episodes:
-        print(f"that is more than the trivial bound N = {q.episodes}: the theorem says nothing at this size")
+    print(f"Regret({episodes}) <~ {value:.6g} with beta = {radius:.4g} {UP_TO_CONSTANTS}")
+    if value > episodes:
+        print(f"that is more than the trivial bound N = {episodes}: the theorem says nothing at this size")
 
 
-def _problem(q: ComplexityQuestion) -> theory.Problem:
-    return theory.Problem(
-        variance=q.variance,
-        horizon=q.horizon,
-        epsilon=q.epsilon,
-        dimension=q.dimension,
-        look_price=q.look_price,
-        random_looks=q.random_looks,
-        reward_bound=q.reward_bound,
-    )
+def complexity(
+    *,
+    variance: float,
+    horizon: float,
+    epsilon: float,
+    dimension: float,
+    look_price: float,
+    random_looks: bool = True,
+    reward_bound: float = 1.0,
+    out: str | None = None,
+) -> None:
+    """lambda-total complexity against the gap, as a table and a plot.
 
-
-@answer.register
-def _complexity(q: ComplexityQuestion) -> None:
-    problem, console = _problem(q), Console(highlight=False)
+    Args:
+        variance: [Var] Largest total variance, at most 1.
+        horizon: [T] Horizon in seconds.
+        epsilon: [epsilon] Largest allowed distance of the policy's value from the optimal one.
+        dimension: [d] Upper bound on the eluder dimension and beta.
+        look_price: [lambda] A look costs lambda, an episode 1 - lambda.
+        random_looks: Count the random look in every gap too; the paper's formula does not.
+        reward_bound: [b_max] Largest reward per second.
+        out: Plot of the trade-off (PNG); none: runs/complexity.png.
+    """
+    theory, path = ctmle.theory, _png(out, "runs/complexity.png")
+    problem = theory.Problem(variance, horizon, epsilon, dimension, look_price, random_looks, reward_bound)
     best = theory.minimising_gap(problem) or theory.largest_harmless_gap(problem)
-    table = Table(title=f"lambda-total complexity, lambda = {q.look_price:g}")
-    for name in ("gap (s)", "episodes", "looks per episode", "looks", "cost"):
-        table.add_column(name, justify="right")
-    for gaps in sorted({max(1, round(q.horizon / best * factor)) for factor in (0.1, 0.3, 1.0, 3.0, 10.0)}):
-        p = theory.plan_at(problem, gaps)
-        table.add_row(f"{p.gap:.4g}", f"{p.episodes}", f"{p.looks_per_episode}", f"{p.looks}", f"{p.cost:.6g}")
-    console.print(table)
+    counts = sorted({max(1, round(horizon / best * factor)) for factor in (0.1, 0.3, 1.0, 3.0, 10.0)})
+    rows = [
+        (f"{p.gap:.4g}", f"{p.episodes}", f"{p.looks_per_episode}", f"{p.looks}", f"{p.cost:.6g}")
+        for p in (theory.plan_at(problem, gaps) for gaps in counts)
+    ]
+    columns = ("gap (s)", "episodes", "looks per episode", "looks", "cost")
+    _show(f"lambda-total complexity, lambda = {look_price:g}", columns, rows)
     print(f"minimising gap: {theory.minimising_gap(problem):.6g} s {UP_TO_CONSTANTS}")
-    _draw(q, problem, best, "runs/complexity.png")
+    _draw_trade_off(path, problem, best)
 
 
-@answer.register
-def _plan(q: PlanQuestion) -> None:
-    problem = _problem(q)
+def plan(
+    *,
+    variance: float,
+    horizon: float,
+    epsilon: float,
+    dimension: float,
+    look_price: float,
+    random_looks: bool = True,
+    reward_bound: float = 1.0,
+    out: str | None = None,
+) -> None:
+    """Cheapest plan by the paper's lambda-total complexity: gap, number of episodes, number of looks.
+
+    It holds up to the constants and logarithms that the bound hides: compare plans by it, do not read N as a promise.
+
+    Args:
+        variance: [Var] Largest total variance, at most 1.
+        horizon: [T] Horizon in seconds.
+        epsilon: [epsilon] Largest allowed distance of the policy's value from the optimal one.
+        dimension: [d] Upper bound on the eluder dimension and beta.
+        look_price: [lambda] A look costs lambda, an episode 1 - lambda.
+        random_looks: Count the random look in every gap too; the paper's formula does not.
+        reward_bound: [b_max] Largest reward per second.
+        out: Plot of the trade-off (PNG); none: runs/plan.png.
+    """
+    theory, path = ctmle.theory, _png(out, "runs/plan.png")
+    problem = theory.Problem(variance, horizon, epsilon, dimension, look_price, random_looks, reward_bound)
     chosen = theory.plan(problem)
-    random = f", of which {chosen.gaps} at random times" if q.random_looks else ""
-    print(f"gap:      {chosen.gap:.4g} s ({chosen.gaps} gaps in {q.horizon:g} s)")
+    random = f", of which {chosen.gaps} at random times" if random_looks else ""
+    print(f"gap:      {chosen.gap:.4g} s ({chosen.gaps} gaps in {horizon:g} s)")
     print(f"looks:    {chosen.looks_per_episode} per episode{random}")
     print(f"episodes: {chosen.episodes}, so {chosen.looks} looks in all")
-    print(f"cost:     {chosen.cost:.6g} = (1 - {q.look_price:g}) episodes + {q.look_price:g} looks")
-    print(f"in the continuum the best gap is {theory.minimising_gap(problem):.4g} s; up to"
-          f" {theory.largest_harmless_gap(problem):.4g} s the gap at most doubles the episodes")  # fmt: skip
+    print(f"cost:     {chosen.cost:.6g} = (1 - {look_price:g}) episodes + {look_price:g} looks")
+    print(
+        f"in the continuum the best gap is {theory.minimising_gap(problem):.4g} s; up to"
+        f" {theory.largest_harmless_gap(problem):.4g} s the gap at most doubles the episodes"
+    )
     print(UP_TO_CONSTANTS)
-    _draw(q, problem, chosen.gap, "runs/plan.png")
+    _draw_trade_off(path, problem, chosen.gap)
 
 
-def _draw(q: ComplexityQuestion, problem: theory.Problem, gap: float, default: str) -> None:
-    from ctmle.lab.report.theory import plot_trade_off
+def _draw_trade_off(path: Path, problem: "Problem", gap: float) -> None:
+    from ctmle.theory.plots import plot_trade_off
 
-    path = _picture(q.out, default)
-    plot_trade_off(path, problem, gap)
+    _save(path, plot_trade_off(problem, gap))
     print(f"trade-off: {path}")
 
 
-@answer.register
-def _quadratic(q: QuadraticQuestion) -> None:
-    from ctmle.lab.report.theory import plot_quadratic
+def quadratic(
+    *,
+    times: tuple[float, ...] = (0.3, 0.8, 1.5, 2.5),
+    samples: int = 20000,
+    step: float = 1e-3,
+    seed: int = 0,
+    out: str | None = None,
+) -> None:
+    """Quadratic density of the construction example, compared with a simulation of its SDE.
 
-    times = np.array(sorted(q.times))
-    if len(times) == 0:
+    Args:
+        times: Times at which histograms are drawn, between 0 and pi.
+        samples: Simulated trajectories.
+        step: Longest step of the simulation.
+        seed: Seed of the simulation.
+        out: Plot (PNG); none: runs/quadratic.png.
+    """
+    if not times:
         raise ValueError("--times must have at least one number between 0 and pi")
-    samples = theory.quadratic.simulate(times, q.samples, step=q.step, seed=q.seed)
-    path = _picture(q.out, "runs/quadratic.png")
-    plot_quadratic(path, times, samples)
-    for t, seen in zip(times, samples, strict=True):
-        print(f"t = {t:g}: Kolmogorov-Smirnov distance {_ks(seen, float(t)):.4f}")
-    print(f"(a correct sampler stays below {1.36 / np.sqrt(q.samples):.4f} in 95% of cases)")
+    import numpy as np
+    from scipy.stats import kstest
+
+    from ctmle.theory.plots import plot_quadratic
+
+    path, ordered = _png(out, "runs/quadratic.png"), np.array(sorted(times))
+    simulated = ctmle.theory.quadratic.simulate(ordered, samples, step=step, seed=seed)
+    _save(path, plot_quadratic(ordered, simulated))
+    for t, seen in zip(ordered, simulated, strict=True):
+        distance: Any = kstest(seen, ctmle.theory.quadratic.distribution, args=(float(t),)).statistic
+        print(f"t = {t:g}: Kolmogorov-Smirnov distance {distance:.4f}")
+    print(f"(a correct sampler stays below {1.36 / math.sqrt(samples):.4f} in 95% of cases)")
     print(f"histograms over densities: {path}")
 
 
-def _ks(samples: np.ndarray, t: float) -> float:
-    expected = theory.quadratic.distribution(np.sort(samples), t)
-    steps = np.arange(len(samples) + 1) / len(samples)
-    return float(max(np.max(steps[1:] - expected), np.max(expected - steps[:-1])))
+def ou(
+    *,
+    time: float = 0.5,
+    start: float = 1.0,
+    rate: float = 1.0,
+    noise: float = 1.0,
+    terms: tuple[int, ...] = (1, 2, 5, 10, 20, 40),
+) -> None:
+    """Truncation error of the spectral expansion of the Ornstein-Uhlenbeck process.
 
+    Args:
+        time: [t] Time after the start.
+        start: [y_0] Initial state.
+        rate: [gamma] Mean-reversion rate.
+        noise: Diffusion.
+        terms: Numbers of terms.
+    """
+    import numpy as np
 
-@answer.register
-def _ou(q: OUQuestion) -> None:
-    ou = theory.ornstein_uhlenbeck
-    scale = q.noise / (2 * q.rate) ** 0.5 if q.rate > 0 else np.nan
+    ou = ctmle.theory.ornstein_uhlenbeck
+    scale, rows = noise / (2 * rate) ** 0.5 if rate > 0 else math.nan, []
     y = np.linspace(-6 * scale, 6 * scale, 601)
-    exact = ou.transition_density(y, q.start, q.time, q.rate, q.noise)
-    table = Table(title=f"OU expansion at t = {q.time:g}, y0 = {q.start:g}: largest error over |y| <= 6 sd")
-    for name in ("terms", "error", "bound", "error as printed"):
-        table.add_column(name, justify="right")
-    for terms in sorted(q.terms):
-        arguments = (q.start, q.time, terms, q.rate, q.noise)
+    exact = ou.transition_density(y, start, time, rate, noise)
+    for count in sorted(terms):
+        arguments = (start, time, count, rate, noise)
         errors = [np.max(np.abs(form(y, *arguments) - exact)) for form in (ou.expansion, ou.expansion_printed)]
-        table.add_row(str(terms), f"{errors[0]:.3g}", f"{ou.truncation_bound(*arguments):.3g}", f"{errors[1]:.3g}")
-    Console(highlight=False).print(table)
+        rows.append((str(count), f"{errors[0]:.3g}", f"{ou.truncation_bound(*arguments):.3g}", f"{errors[1]:.3g}"))
+    title = f"OU expansion at t = {time:g}, y0 = {start:g}: largest error over |y| <= 6 sd"
+    _show(title, ("terms", "error", "bound", "error as printed"), rows)
     print("(as printed, the factor sqrt(p_s(y) / p_s(y0)) is missing, and the error does not vanish)")
 
 
-def _picture(out: str | None, default: str) -> Path:
-    path = Path(out or default)
+ANSWERS = (variance, variance_bound, hellinger, eluder, bracketing, beta, bound, complexity, plan, quadratic, ou)
+
+
+def main(arguments: list[str]) -> None:
+    """Answer the question that the words ask. The calculators check limits that are not checked here."""
+    how = "Calculators for the paper's theory: variances, bounds and plans."
+    question = parse(QUESTIONS, arguments, "ctmle theory", description=how)
+    for name, values in question.keywords.items():
+        for value in values if isinstance(values, tuple) else (values,):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{spelled(name)} must be a finite number, not {value}")
+            least = 0 if name == "seed" else 1
+            if type(value) is int and not least <= value <= LARGEST_COUNT:
+                raise ValueError(f"{spelled(name)} must be a whole number of at least {least}, not {value}")
+    question()
+
+
+def _subcommand(answer: Callable[..., None]) -> Any:
+    """Make a subcommand with the signature of a function; parsing it gives the call as a `functools.partial`."""
+    deferred = wraps(answer)(lambda *args, **kwargs: partial(answer, *args, **kwargs))
+    return Annotated[Any, tyro.conf.subcommand(answer.__name__.replace("_", "-"), constructor=deferred)]
+
+
+QUESTIONS: Any = reduce(or_, map(_subcommand, ANSWERS))
+
+
+def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(number_table(title, columns, rows))
+
+
+def _png(out: str | None, default: str) -> Path:
+    path = Path(default if out is None else out)
     if path.suffix != ".png":
         raise ValueError(f"--out {path} must end in .png")
-    path.parent.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _save(path: Path, figure: "Figure") -> None:
+    from ctmle.lab.report.pictures import save
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save(figure, path)

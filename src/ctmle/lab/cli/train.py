@@ -1,68 +1,284 @@
 """`ctmle train` and `ctmle resume`."""
 
-from typing import Any
+from dataclasses import dataclass, field, make_dataclass
+from functools import reduce
+from itertools import dropwhile
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
-from rich.console import Console
+import tyro
+from tyro.conf import OmitArgPrefixes
 
-from ctmle.config import ResumeCommand, TrainConfig
-from ctmle.lab.cli.dispatch import run
-from ctmle.lab.interrupt import Interrupted
-from ctmle.lab.report.progress import Progress, episode_table, warnings_on
-from ctmle.lab.session import Session
-from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.lab.cli.parse import parse
+from ctmle.options import variant_options, walk
+from ctmle.registry import AGENTS, ENVIRONMENTS
+from ctmle.settings import Part, alternatives, spelled
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ctmle.lab.experiment import Evaluation, Experiment
+    from ctmle.lab.session import Session
+    from ctmle.lab.storage.run_folder import RunFolder
+    from ctmle.options import Option
+
+ORIGIN = ("environment", "agent", "preset")
+"""Options that decide what the others start from."""
+
+GROUPS = ("run", "system", "looking", "data", "model", "planning", "evaluation", "files")
+
+HELP = """Learn to control a system, and save everything about it in a run folder.
+
+    ctmle train pendulum --sigma 2.0 --episodes 5 --seed 0
+    ctmle train cartpole --gap 0.05 --preset quick --out runs/first-try
+    ctmle train tank.py:Tank --sigma 0.5        # an environment of your own (docs/extending.md)
+
+Symbols in brackets are those of the paper's tables. Defaults are those of the agent's preset for this system."""
 
 
-@run.register
-def _train(config: TrainConfig) -> None:
-    _go(Session.begin(config), Console())
+def train(arguments: list[str]) -> None:
+    """Train as the words ask for."""
+    experiment = experiment_from(arguments)
+    from rich.console import Console
+
+    from ctmle.lab.session import Session
+
+    _go(Session.begin(experiment), Console())
 
 
-@run.register
-def _resume(command: ResumeCommand) -> None:
-    session, console = Session.take_up(command.run), Console()
+def experiment_from(arguments: list[str]) -> "Experiment":
+    """Return the experiment that the words after `ctmle train` ask for, starting from a file of settings if named."""
+    if arguments and not arguments[0].startswith("-") and ":" not in arguments[0]:
+        ENVIRONMENTS.check(arguments[0])
+    file = _value_of(arguments, "config")
+    settings = {} if file is None else _read(file)
+    filed = {name: settings[name] for name in ORIGIN if name in settings}
+    asked = {name: value for name in ("agent", "preset") if (value := _value_of(arguments, name)) is not None}
+    environment = None
+    try:
+        environment = _positional(arguments, _start({**filed, **asked, "environment": "pendulum"}))
+        base = _start({**filed, **asked, **({} if environment is None else {"environment": environment})})
+    except ValueError as error:
+        theirs = filed.keys() - asked.keys() - ({"environment"} if environment else set())
+        raise ValueError(f"--config {file}: {error}" if theirs else str(error)) from error
+    given = _given(arguments, base)
+    try:
+        return base.changed({**settings, **given})
+    except ValueError:
+        if file is not None:
+            _check_file(file, base, settings)
+        raise
+
+
+def _start(origin: dict[str, Any]) -> "Experiment":
+    """Return the experiment that options start from; an agent that does not exist is refused before JAX is loaded."""
+    for name, value in origin.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be a text, not {value!r}")
+    AGENTS.check(origin.get("agent", "ct-mle"))
+    from ctmle.lab.experiment import start
+
+    return start(**origin)
+
+
+def _read(file: str) -> dict[str, Any]:
+    from ctmle.lab.settings_file import read_settings
+
+    try:
+        return read_settings(file)
+    except ValueError as error:
+        raise ValueError(f"--config {file}: {error}") from error
+
+
+def _check_file(file: str, base: "Experiment", settings: dict[str, Any]) -> None:
+    """Raise ValueError with the file's name if its settings alone cannot work."""
+    try:
+        base.changed(settings)
+    except ValueError as error:
+        raise ValueError(f"--config {file}: {getattr(error, 'on_command_line', error)}") from error
+
+
+def _given(arguments: list[str], base: "Experiment") -> dict[str, Any]:
+    """Parse the words and return the options that were given, by name."""
+    options = {**{option.name: option for option in walk(base)}, **variant_options(base)}
+    flags = {word.partition("=")[0].replace("_", "-") for word in arguments if word.startswith("--")}
+    for name in ENVIRONMENTS.names:
+        for other in walk(ENVIRONMENTS.load(name)()):
+            if spelled(other.name) in flags and other.name not in options:
+                raise ValueError(
+                    f"environment '{base.environment}' has no setting '{other.name}': leave out"
+                    f" {spelled(other.name)}, which is for {name}"
+                )
+    parsed = parse(_command(base, options), arguments, "ctmle train", description=HELP, config=(OmitArgPrefixes,))
+    groups = {name: vars(getattr(parsed, name)) for name in GROUPS}
+    given = {name: value for group in groups.values() for name, value in group.items() if _flags(name) & flags}
+    return {name: value for name, value in given.items() if name not in ("agent", "preset", "config")}
+
+
+def _command(base: "Experiment", options: dict[str, "Option"]) -> Any:
+    """Make the dataclass that tyro parses: one nested dataclass per group of options."""
+    from ctmle.lab.experiment import presets_of
+
+    presets = presets_of(base.algorithm)
+    grouped: dict[str, list[Any]] = {name: [] for name in GROUPS}
+    grouped["run"] += [
+        _field("agent", Literal[AGENTS.names], base.algorithm, "Algorithm that learns."),
+        _field("preset", Literal[tuple(presets)], base.preset, f"Options to start from (docs/{base.algorithm}.md)."),
+    ]
+    grouped["files"].append(
+        _field("config", str | None, None, "File of settings to start from (.toml, .json or an earlier config.json).")
+    )
+    for option in options.values():
+        if option.name not in ("environment", "agent", "preset"):
+            hint = _plain_type(option.hint)
+            grouped[_group(option)].append(_field(option.name, hint, option.value, option.help))
+    environment = Annotated[str, tyro.conf.Positional, tyro.conf.arg(help="System to control (see `ctmle envs`).")]
+    columns: list[Any] = [("environment", environment, field(default=base.environment))]
+    for name, members in grouped.items():
+        kind = make_dataclass(name.capitalize(), members, frozen=True)
+        columns.append((name, kind, field(default_factory=kind)))
+    return make_dataclass("Train", columns, frozen=True)
+
+
+def _field(name: str, hint: Any, value: Any, text: str) -> Any:
+    return name, Annotated[hint, tyro.conf.arg(help=text)], field(default=value)
+
+
+def _plain_type(hint: Any) -> Any:
+    """Remove the limits from a type: values are checked when the parts are made."""
+    kinds = [alternatives(kind)[0] for kind in alternatives(hint)]
+    return reduce(or_, kinds)
+
+
+def _group(option: "Option") -> str:
+    root, inner = option.path[0], option.path[1] if len(option.path) > 1 else ""
+    if root == "agent":
+        places = {"learner": "model", "improver": "planning", "holding": "looking", "chunk": "files"}
+        return places.get(inner, "data")
+    if root == "training":
+        return "system" if inner in ("observation", "step") else "run"
+    return {"env": "system", "schedule": "looking"}.get(root, root)
+
+
+def _positional(arguments: list[str], base: "Experiment") -> str | None:
+    """Return the first word that is neither an option nor the value of one."""
+    hints = {option.name: option.hint for option in (*walk(base), *variant_options(base).values())}
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("--"):
+            return None if word.startswith("-") else word
+        name = word.removeprefix("--").replace("-", "_")
+        kinds = alternatives(hints.get(name, str)) if "=" not in word and not name.startswith("no_") else (bool,)
+        if any(get_origin(kind) is tuple or kind is tuple for kind in kinds):
+            words = iter(list(dropwhile(lambda value: not value.startswith("--"), words)))
+        elif bool not in kinds:
+            next(words, None)
+    return None
+
+
+def _value_of(arguments: list[str], name: str) -> str | None:
+    """Return the value of an option that decides what the others are."""
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word == f"--{name}":
+            return following
+        if word.startswith(f"--{name}="):
+            return word.partition("=")[2]
+    return None
+
+
+def _flags(name: str) -> set[str]:
+    return {spelled(name), spelled(f"no_{name}")}
+
+
+@dataclass(frozen=True)
+class ResumeCommand(Part):
+    """Continue a run that was stopped or killed; it ends exactly as it would have without the stop."""
+
+    run: tyro.conf.Positional[str]
+    """Run folder, as `ctmle train` made it."""
+    environment: str | None = None
+    """Where the environment of your own is that the run was trained on, such as tank.py:Tank."""
+    trust: bool = False
+    """Import code from outside ctmle that the run folder names."""
+
+
+def resume(arguments: list[str]) -> None:
+    """Resume the run that the words name."""
+    command = parse(ResumeCommand, arguments, "ctmle resume")
+    from rich.console import Console
+
+    from ctmle.lab.session import Session
+
+    session, console = Session.resume(command.run, command.environment, trust=command.trust), Console()
     folder, checkpoint = session.folder, session.checkpoint
     if checkpoint is None:
-        console.print(f"{folder.path} has no checkpoint yet: it starts anew")
+        console.print(f"{folder.path} has no checkpoint yet: it starts from the beginning")
         return _go(session, console)
     for warning in checkpoint.warnings:
-        console.print(f"passed over a bad checkpoint: {warning}")
+        console.print(f"skipped a bad checkpoint: {warning}")
     if checkpoint.finished:
         console.print(f"{folder.path} is finished: there is nothing to resume")
-        return _conclude(folder, session.job.config, checkpoint.records, console)
+        return _conclude(folder, session.job.experiment, checkpoint.records, console)
     console.print(f"resuming from {checkpoint.path}")
     return _go(session, console)
 
 
-def _go(session: Session, console: Console) -> None:
-    config, folder = session.job.config, session.folder
-    console.print(
-        f"{config.agent} on {config.environment}, sigma {config.sigma:g}, {config.looking}, seed {config.seed},"
-        f" preset {config.preset}; run folder {folder.path}"
-    )
+def _go(session: "Session", console: "Console") -> None:
+    from ctmle.lab.interrupt import Interrupted
+    from ctmle.lab.report.progress import RunDisplay, warnings_on
+
+    experiment, folder = session.job.experiment, session.folder
+    console.print(f"{title(experiment)}, seed {experiment.training.seed}, preset {experiment.preset};"
+                  f" run folder {folder.path}")  # fmt: skip
     try:
-        with Progress(config, console) as progress, warnings_on(console):
-            records = session.train((progress,))
+        with RunDisplay(experiment.training.episodes, console) as display, warnings_on(console):
+            _, records = session.train((display,))
     except Interrupted as stop:
-        console.print(f"{stop}; everything is saved. Go on with: ctmle resume {folder.path}", highlight=False)
+        again = f"ctmle resume {folder.path}{naming(experiment)}"
+        console.print(f"{stop}; everything is saved. Continue with: {again}", highlight=False, soft_wrap=True)
         raise
-    _conclude(folder, config, records, console)
+    _conclude(folder, experiment, records, console)
 
 
-def _conclude(folder: RunFolder, config: TrainConfig, records: list[dict[str, Any]], console: Console) -> None:
+def _conclude(folder: "RunFolder", experiment: "Experiment", records: list[dict[str, Any]], console: "Console") -> None:
     from ctmle.lab.report.learning_curve import plot_learning_curve
+    from ctmle.lab.report.progress import episode_table
 
-    plot_learning_curve(folder.learning_curve, config, records)
+    evaluation = experiment.evaluation
+    plot_learning_curve(folder.learning_curve, title(experiment), evaluation, records)
     console.print(episode_table(records))
-    console.print(_verdict(config, records))
+    console.print(_verdict(evaluation, records))
     console.print(f"run folder: {folder.path} (config, metrics, weights, data and {folder.learning_curve.name})")
-    console.print(f"next: ctmle evaluate {folder.path} --trajectories 100", highlight=False)
+    again = f"ctmle evaluate {folder.path} --trajectories 100{naming(experiment)}"
+    console.print(f"next: {again}", highlight=False, soft_wrap=True)
 
 
-def _verdict(config: TrainConfig, records: list[dict[str, Any]]) -> str:
+def naming(experiment: "Experiment") -> str:
+    """Return the option that names an environment of the user's own again."""
+    return f" --environment {experiment.environment}" if ":" in experiment.environment else ""
+
+
+def title(experiment: "Experiment") -> str:
+    """Name a run in a line: agent, environment, noise, and when it looks."""
+    settings = experiment.settings
+    noise = f", sigma {settings['sigma']:g}" if "sigma" in settings else ""
+    if "switch_cost" in settings:
+        looking = f"switch cost {settings['switch_cost']:g}"
+    elif "gap" in settings:
+        kind = "" if settings["schedule"] == "equidistant" else f" ({settings['schedule']})"
+        looking = f"gap {settings['gap']:g} s{kind}"
+    else:
+        looking = f"schedule {settings['schedule']}"
+    return f"{experiment.algorithm} on {experiment.environment}{noise}, {looking}"
+
+
+def _verdict(evaluation: "Evaluation", records: list[dict[str, Any]]) -> str:
     first = next((r for r in records if r["success"]), None)
-    goal = config.evaluation.success
-    name, what = ("score", "a score") if config.evaluation.rule == "mean" else ("lowest_reward", "a lowest reward")
+    goal = evaluation.success
+    name, quantity = ("score", "a score") if evaluation.rule == "mean" else ("lowest_reward", "a lowest reward")
     if first is None:
         best = max(r[name] for r in records)
-        return f"no episode reached {what} of {goal:g} (best {best:.3f}): more --episodes may help"
-    return f"success: {what} of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"
+        return f"no episode reached {quantity} of {goal:g} (best {best:.3f}): more --episodes may help"
+    return (
+        f"success: {quantity} of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"
+    )

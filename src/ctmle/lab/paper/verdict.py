@@ -1,4 +1,4 @@
-"""Whether an estimate bears out a claim: it does, it does the opposite, or its interval covers both."""
+"""Decisions about claims: an estimate agrees, disagrees, or its interval covers both."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,19 +11,19 @@ Decision = Literal["agrees", "disagrees", "not decided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of the table that an experiment ends with."""
+    """One line of an experiment's table of verdicts."""
 
     claim: str
-    """The paper's, in our words."""
+    """The paper's claim, in our words."""
     found: str
-    """What these runs say: a quantity with its interval."""
+    """The estimate from these runs with its interval."""
     decision: Decision
     seeds: int
-    """In the smallest group that the estimate is made from."""
+    """Seeds in the smallest group that the estimate is made from."""
 
 
 def above(estimate: Estimate, limit: float) -> Decision:
-    """Of the claim that the quantity is larger than the limit."""
+    """Decide on the claim that the quantity is larger than the limit."""
     if estimate.interval is None:
         return "not decided"
     low, high = estimate.interval
@@ -31,13 +31,13 @@ def above(estimate: Estimate, limit: float) -> Decision:
 
 
 def below(estimate: Estimate, limit: float) -> Decision:
-    """Of the claim that the quantity is smaller than the limit."""
+    """Decide on the claim that the quantity is smaller than the limit."""
     opposite: dict[Decision, Decision] = {"agrees": "disagrees", "disagrees": "agrees", "not decided": "not decided"}
     return opposite[above(estimate, limit)]
 
 
 def within(estimate: Estimate, margin: float) -> Decision:
-    """Of the claim that there is no difference worth the name: none larger than the margin."""
+    """Decide on the claim that a difference is smaller than the margin, in either direction."""
     if estimate.interval is None:
         return "not decided"
     low, high = estimate.interval
@@ -47,7 +47,7 @@ def within(estimate: Estimate, margin: float) -> Decision:
 
 
 def is_value(estimate: Estimate, claimed: float, others: tuple[float, ...]) -> Decision:
-    """Of the claim that the quantity has one value rather than one of the others."""
+    """Decide on the claim that the quantity has one value rather than one of the others."""
     if estimate.interval is None:
         return "not decided"
     low, high = estimate.interval
@@ -57,5 +57,6 @@ def is_value(estimate: Estimate, claimed: float, others: tuple[float, ...]) -> D
 
 
 def listing(verdicts: list[Verdict]) -> Listing:
+    """Tabulate verdicts."""
     rows = [(v.claim, v.found, v.decision, str(v.seeds)) for v in verdicts]
     return Listing("verdicts", ("the paper's claim", "what these runs say (95% interval)", "verdict", "seeds"), rows)

@@ -1,1 +1,1 @@
-"""What is shown: progress, tables and pictures. Loaded only by the command line."""
+"""Results of runs, and how they are shown: progress, tables, statistics and pictures."""

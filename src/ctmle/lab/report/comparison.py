@@ -1,6 +1,9 @@
-"""Agents side by side, as a table and as a picture."""
+"""Runs compared: scores against episodes and against looks, averaged over seeds, as a table and as a picture."""
 
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import cycle
 
 import matplotlib.pyplot as plt
@@ -11,16 +14,141 @@ from matplotlib.ticker import MaxNLocator
 from rich.box import SIMPLE
 from rich.table import Table
 
-from ctmle.lab.report.compare import Panel
-from ctmle.pictures import COLOURS
+from ctmle.lab.experiment import Evaluation
+from ctmle.lab.report.pictures import COLOURS
+from ctmle.lab.report.run_result import RunResult, Settings
+from ctmle.options import flat
+from ctmle.registry import ENVIRONMENTS
+from ctmle.settings import spelled
+
+NO_DIFFERENCE = ("environment", "agent", "sigma", "preset", "seed", "out", "episodes", "test_every", "stop_at_success",
+                 "checkpoint_every", "checkpoints_kept", "threads")  # fmt: skip
+"""Settings by which runs of one agent do not count as different from each other."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One agent on one task: means over seeds, at the episodes that every seed was tested at."""
+
+    agent: str
+    seeds: tuple[int, ...]
+    episodes: tuple[int, ...]
+    looks: tuple[float, ...]
+    score: tuple[float, ...]
+    score_se: tuple[float, ...] | None
+    """Standard error over seeds; none for a single seed."""
+    succeeded: int
+    """Number of seeds that succeeded."""
+    episodes_to_success: float | None
+    """Mean number of episodes until success, over the seeds that succeeded."""
+    looks_to_success: float | None
+    """Mean number of looks until success, over the seeds that succeeded."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One task: an environment at one noise level, and a curve for each agent."""
+
+    environment: str
+    sigma: float | None
+    """Noise level; none for an environment without such a setting."""
+    success_at: float
+    warm_up: float
+    curves: tuple[Curve, ...]
+
+    @property
+    def title(self) -> str:
+        return self.environment if self.sigma is None else f"{self.environment}, sigma = {self.sigma:g}"
+
+
+def compare(runs: Sequence[RunResult]) -> list[Panel]:
+    """Make a panel for each environment and noise level. Raises ValueError for runs that cannot be compared."""
+    known = ENVIRONMENTS.names
+    tasks: dict[tuple[str, float | None], list[RunResult]] = defaultdict(list)
+    for run in runs:
+        tasks[run.settings["environment"], run.settings.get("sigma")].append(run)
+    ordered = sorted(tasks, key=lambda task: (known.index(task[0]) if task[0] in known else len(known), task[1] or 0.0))
+    return [_panel(*task, tasks[task]) for task in ordered]
+
+
+@cache
+def task_options(environment: str) -> tuple[str, ...]:
+    """List the options that scores depend on besides the noise level: they must be equal for all runs of a panel.
+
+    For an environment from outside ctmle, only its horizon is known; its other options appear in the names of curves.
+    """
+    own = flat(ENVIRONMENTS.load(environment)()) if environment in ENVIRONMENTS.names else {"horizon"}
+    return (*(name for name in own if name != "sigma"), "step", *flat(Evaluation()))
+
+
+def _panel(environment: str, sigma: float | None, runs: list[RunResult]) -> Panel:
+    first = runs[0].settings
+    for run in runs[1:]:
+        for name in task_options(environment):
+            here, there = first.get(name), run.settings.get(name)
+            if here != there:
+                raise ValueError(
+                    f"{runs[0].name} and {run.name} have different tasks: {spelled(name)} is {here} and {there};"
+                    " compare runs that differ in agent and seed only"
+                )
+    named: dict[str, list[RunResult]] = defaultdict(list)
+    for run in runs:
+        named[_name(run, [other for other in runs if other.settings["agent"] == run.settings["agent"]])].append(run)
+    curves = tuple(_curve(name, group) for name, group in named.items())
+    return Panel(environment, sigma, first["success"], first["warm_up"], curves)
+
+
+def _name(run: RunResult, same_agent: list[RunResult]) -> str:
+    """Name a curve after its agent and the settings by which runs of the same agent differ."""
+    own, others = _of_agent(run.settings), [_of_agent(other.settings) for other in same_agent]
+    odd = [name for name in own if any(name in other and other[name] != own[name] for other in others)]
+    return ", ".join([run.settings["agent"], *(f"{name.replace('_', ' ')} {own[name]}" for name in odd)])
+
+
+def _of_agent(settings: Settings) -> Settings:
+    aside = (*NO_DIFFERENCE, *task_options(settings["environment"]))
+    return {name: value for name, value in settings.items() if name not in aside}
+
+
+def _curve(name: str, runs: list[RunResult]) -> Curve:
+    by_seed: dict[int, RunResult] = {}
+    for run in runs:
+        seed = run.settings["seed"]
+        if seed in by_seed:
+            raise ValueError(f"{by_seed[seed].name} and {run.name} are the same run, seed {seed}, twice: leave one out")
+        by_seed[seed] = run
+    episodes = sorted(set.intersection(*(set(run.episodes) for run in runs)))
+    if not episodes:
+        raise ValueError(f"the seeds of {name} have no tested episode in common: use the same --test-every")
+    scores = np.array([_at(episodes, run.episodes, run.scores) for run in runs])
+    looks = np.array([_at(episodes, run.episodes, run.looks) for run in runs])
+    spread = scores.std(axis=0, ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else None
+    wins = [run.first_success for run in runs if run.first_success is not None]
+    spent = [run.looks_to_success for run in runs if run.looks_to_success is not None]
+    return Curve(
+        agent=name,
+        seeds=tuple(sorted(by_seed)),
+        episodes=tuple(episodes),
+        looks=tuple(looks.mean(axis=0).tolist()),
+        score=tuple(scores.mean(axis=0).tolist()),
+        score_se=None if spread is None else tuple(spread.tolist()),
+        succeeded=len(wins),
+        episodes_to_success=float(np.mean(wins)) if wins else None,
+        looks_to_success=float(np.mean(spent)) if spent else None,
+    )
+
+
+def _at(episodes: Sequence[int], tested: Sequence[int], values: Sequence[float] | Sequence[int]) -> list[float]:
+    found = dict(zip(tested, values, strict=True))
+    return [float(found[episode]) for episode in episodes]
 
 
 def comparison_table(panel: Panel) -> Table:
-    """The last score of each agent on one task (mean over seeds, standard error).
+    """List the last score of each agent on one task (mean over seeds, standard error), and how soon seeds succeeded.
 
-    Then how many seeds succeeded, after how many episodes and looks in the mean over those that did.
+    Episodes and looks until success are means over the seeds that succeeded.
     """
-    table = Table(title=f"{panel.environment}, sigma = {panel.sigma:g}", title_justify="left", box=SIMPLE)
+    table = Table(title=panel.title, title_justify="left", box=SIMPLE)
     table.add_column("agent", overflow="fold", min_width=12)
     for name in ("episode", "looks", "score", "success", "episodes", "looks"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -40,7 +168,7 @@ def comparison_table(panel: Panel) -> Table:
 
 
 def plot_comparison(panels: Sequence[Panel]) -> Figure:
-    """A column for each task: the score against episodes above and against looks below, with standard errors."""
+    """Draw a column for each task: the score against episodes above, against looks below, with standard errors."""
     agents = list(dict.fromkeys(curve.agent for panel in panels for curve in panel.curves))
     colours = dict(zip(agents, cycle(COLOURS), strict=False))
     size = (max(4.6 * len(panels), 6.0), 7.0)
@@ -48,7 +176,7 @@ def plot_comparison(panels: Sequence[Panel]) -> Figure:
     for column, panel in enumerate(panels):
         _draw(grid[0, column], panel, "episodes", colours)
         _draw(grid[1, column], panel, "looks", colours)
-        grid[0, column].set_title(f"{panel.environment}, sigma = {panel.sigma:g}")
+        grid[0, column].set_title(panel.title)
         grid[0, column].xaxis.set_major_locator(MaxNLocator(integer=True))
         grid[0, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")
         grid[1, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")

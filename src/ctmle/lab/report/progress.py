@@ -1,4 +1,4 @@
-"""How a run goes, live: a panel on a terminal, plain lines elsewhere."""
+"""Live progress of a run: a panel on a terminal, plain lines elsewhere."""
 
 import logging
 import time
@@ -8,18 +8,17 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
-
-from ctmle.config import TrainConfig
 
 Record = dict[str, Any]
 
 
-class Progress:
-    """Shows episode, phase, losses, score, looks and time left. A context manager; a `Watcher` of a run."""
+class RunDisplay:
+    """Shows episode, stage, losses, score, looks and time left. A context manager; a `Watcher` of a run."""
 
-    def __init__(self, config: TrainConfig, console: Console):
-        self.config = config
+    def __init__(self, episodes: int, console: Console):
+        self.episodes = episodes
         self.console = console
         self.records: list[Record] = []
         self.started = time.perf_counter()
@@ -27,7 +26,7 @@ class Progress:
         self.spoken: tuple[int, str] | None = None
         self.live = Live(console=console, auto_refresh=False) if console.is_terminal else None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "RunDisplay":
         if self.live:
             self.live.start()
         return self
@@ -40,10 +39,10 @@ class Progress:
     def see(self, progress: Record) -> None:
         if self.live:
             self.live.update(self._panel(progress), refresh=True)
-        elif self.spoken != (progress["episode"], progress["phase"]):
-            self.spoken = (progress["episode"], progress["phase"])
+        elif self.spoken != (progress["episode"], progress["stage"]):
+            self.spoken = (progress["episode"], progress["stage"])
             left = f", {_clock(left)} left" if (left := self._seconds_left(progress)) is not None else ""
-            where = f"episode {progress['episode']}/{self.config.episodes}: {progress['phase']}"
+            where = f"episode {progress['episode']}/{self.episodes}: {progress['stage']}"
             self.console.print(f"{where}, {progress['looks']} looks{left}")
 
     def episode(self, record: Record) -> None:
@@ -51,15 +50,15 @@ class Progress:
         self.episode_started = time.perf_counter()
         if not self.live:
             self.console.print(
-                f"episode {record['episode']}/{self.config.episodes}: score {record['score']:.3f}"
+                f"episode {record['episode']}/{self.episodes}: score {record['score']:.3f}"
                 f" +- {record['score_se']:.3f}{' (success)' if record['success'] else ''}, {record['looks']} looks"
             )
 
     def _panel(self, record: Record) -> Table:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        bar = "=" * round(30 * record["done"] / max(record["total"], 1))
-        table.add_row("episode", f"{record['episode']} of {self.config.episodes}")
-        table.add_row("phase", f"{record['phase']}  [{bar:<30}]".replace("[", "\\["))
+        table.add_row("episode", f"{record['episode']} of {self.episodes}")
+        table.add_row("stage", record["stage"])
+        table.add_row("", ProgressBar(max(record["total"], 1), record["done"], width=30))
         losses = [
             f"{name.removesuffix('_loss')} {record[name]:.3f}" for name in sorted(record) if name.endswith("_loss")
         ]
@@ -74,14 +73,14 @@ class Progress:
         return table
 
     def _seconds_left(self, record: Record) -> float | None:
-        """From the mean of finished episodes, once there is one; the first one also pays for compilation."""
+        """Estimate from the mean of finished episodes; None before the first. The first also pays for compilation."""
         if not self.records:
             return None
         finished = [sum(v for k, v in r.items() if k.endswith("seconds")) for r in self.records]
         first, last = self.records[0]["episode"], self.records[-1]["episode"]
         mean = sum(finished[1:]) / (last - first) if last > first else finished[0] / first
         spent = time.perf_counter() - self.episode_started
-        return max(0.0, (self.config.episodes - record["episode"] + 1) * mean - spent)
+        return max(0.0, (self.episodes - record["episode"] + 1) * mean - spent)
 
 
 class _Warnings(logging.Handler):
@@ -95,7 +94,7 @@ class _Warnings(logging.Handler):
 
 @contextmanager
 def warnings_on(console: Console) -> Iterator[None]:
-    """What the library warns of, shown between the lines of progress."""
+    """Show the warnings of the library between the lines of progress."""
     log, handler = logging.getLogger("ctmle"), _Warnings(console)
     log.addHandler(handler)
     try:
@@ -110,7 +109,7 @@ def _clock(seconds: float) -> str:
 
 
 def episode_table(records: list[Record]) -> Table:
-    """The episodes of a run, one line each."""
+    """List the episodes of a run, one line each."""
     table = Table(title="episodes")
     for name in ("episode", "score", "+-", "successes", "imagined", "looks", "seconds"):
         table.add_column(name, justify="right")

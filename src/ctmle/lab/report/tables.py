@@ -1,4 +1,4 @@
-"""Tables: as CSV files written whole, in Markdown, and on the terminal."""
+"""Tables as CSV files written whole, in Markdown, and on the terminal."""
 
 import csv
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from ctmle.lab.storage.files import write_whole
 
 
 def save_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """One line per row, columns in the order of the first."""
+    """Write one line per row, columns in the order of the first row."""
     text = StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -24,7 +24,7 @@ def save_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True)
 class Listing:
-    """A small table of texts, for readers of files and of terminals alike."""
+    """A small table of texts, for files and for the terminal."""
 
     title: str
     columns: tuple[str, ...]

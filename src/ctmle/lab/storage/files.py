@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
-"""Version of everything written here. A reader refuses what is newer than itself."""
+SCHEMA = 2
+"""Version of everything written here. A reader refuses all others."""
 
 LARGEST_JSON = 10_000_000
 """Bytes. No JSON file that is written here is larger."""
@@ -77,9 +77,10 @@ def check_regular(path: Path, largest: int | None = None) -> None:
 def check_schema(path: Path, schema: Any) -> None:
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise ValueError(f"{path} has no schema version: it was not written by ctmle")
-    if schema > SCHEMA:
+    if schema != SCHEMA:
+        other = "a newer" if schema > SCHEMA else "an older"
         raise ValueError(
-            f"{path} was written by a newer ctmle (schema {schema}, here {SCHEMA}): update ctmle to read it"
+            f"{path} was written by {other} ctmle (schema {schema}, here {SCHEMA}): read it with that ctmle"
         )
 
 

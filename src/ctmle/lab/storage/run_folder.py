@@ -1,17 +1,15 @@
-"""What is kept of a run: one folder with its settings, its log, its checkpoints and its trained parts."""
+"""A run on the disk: one folder with its settings, its log, its checkpoints and its trained parts."""
 
 import json
-import platform
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from ctmle.config import TrainConfig, config_from_json
+from ctmle.lab.experiment import Experiment, from_json, to_json
 from ctmle.lab.storage.files import digest, read_json, write_json, write_whole
 from ctmle.lab.storage.tensors import Arrays, read_about, read_tensors, write_tensors
+from ctmle.lab.storage.versions import versions
 
-VERSIONED = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
 Record = dict[str, Any]
 
 
@@ -24,7 +22,7 @@ class Checkpoint:
     records: list[Record]
     finished: bool
     warnings: tuple[str, ...] = ()
-    """Newer checkpoints that were passed over, and why."""
+    """Newer checkpoints that could not be read, and why."""
 
 
 @dataclass(frozen=True)
@@ -47,37 +45,39 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> list[Path]:
-        """From old to new."""
+        """Checkpoint files from old to new."""
         return sorted((self.path / "checkpoints").glob(f"{'[0-9]' * 6}.safetensors"))
 
     def tensors(self, name: str) -> Path:
-        """The file of one trained part: `policy`, `critic`, `model` or `data`."""
+        """Return the path of one trained part: `policy`, `critic`, `model` or `data`."""
         return self.path / f"{name}.safetensors"
 
     @property
     def finished(self) -> bool:
-        """Whether its log is complete and the newest checkpoint, if it still has any, is of the end by its own word."""
+        """True if the log is complete and the newest checkpoint, if any, is marked finished."""
         try:
-            complete = is_complete(self.read_config(), self.read_metrics())
+            settings = self.read_settings()
+            complete = is_complete(settings["episodes"], settings["stop_at_success"], self.read_metrics())
             return complete and all(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
     @staticmethod
-    def create(config: TrainConfig) -> "RunFolder":
-        """A new folder with the settings in it. Never one that has something in it already."""
-        if config.out is None:
-            stem = f"runs/{config.environment}-{config.agent}-sigma{config.sigma:g}-seed{config.seed}"
+    def create(experiment: Experiment) -> "RunFolder":
+        """Make a new folder with the settings in it; raise ValueError if there is something in it already."""
+        out = experiment.files.out
+        if out is None:
+            stem = f"runs/{default_name(experiment)}"
             path, number = Path(stem), 1
             while path.exists():
                 number += 1
                 path = Path(f"{stem}-{number}")
         else:
-            path = Path(config.out)
+            path = Path(out)
             _refuse_occupied(path)
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         folder = RunFolder(path)
-        write_json(folder.config_file, _described(config))
+        write_json(folder.config_file, {**to_json(experiment), "versions": versions()})
         folder.write_metrics([])
         return folder
 
@@ -88,17 +88,21 @@ class RunFolder:
             raise ValueError(f"{path} is not a run folder: it has no config.json (`ctmle train` makes run folders)")
         return folder
 
-    def read_config(self) -> TrainConfig:
-        content = read_json(self.config_file)
-        content.pop("versions", None)
+    def read_settings(self) -> dict[str, Any]:
+        """Return what config.json holds: options by name, parts, system and versions."""
+        return read_json(self.config_file)
+
+    def read_experiment(self, environment: str | None = None, *, trust: bool = False) -> Experiment:
+        """Rebuild the run's experiment. Code from outside ctmle is imported only if it is named again or trusted."""
+        content = self.read_settings()
         try:
-            return config_from_json(content)
-        except (TypeError, AttributeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"{self.config_file} does not hold settings of this ctmle: {reason}") from error
+            return from_json(content, environment, trust=trust)
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"{self.config_file}: {reason}") from error
 
     def write_metrics(self, records: list[Record]) -> None:
-        """One JSON line per episode; never a number that is not one."""
+        """Write one JSON line per episode; NaN and inf are refused."""
         lines = [json.dumps(record, allow_nan=False) + "\n" for record in records]
         write_whole(self.metrics_file, "".join(lines).encode())
 
@@ -119,12 +123,12 @@ class RunFolder:
             path.unlink()
 
     def drop_checkpoints(self) -> None:
-        """Of a finished run. The oldest first, so that the last one left says that it is finished."""
+        """Delete the checkpoints of a finished run, the oldest first: the last one left says that it is finished."""
         for path in self.checkpoints:
             path.unlink()
 
     def read_checkpoint(self) -> Checkpoint:
-        """The newest good checkpoint. Raises ValueError if there is none."""
+        """Return the newest good checkpoint. Raises ValueError if there is none."""
         run, warnings = digest(read_json(self.config_file)), []
         for path in reversed(self.checkpoints):
             try:
@@ -138,23 +142,26 @@ class RunFolder:
             except ValueError as error:
                 warnings.append(str(error))
         if warnings:
-            raise ValueError(f"no good checkpoint in {self.path}: {warnings[0]}; start the run anew in another folder")
+            raise ValueError(f"no good checkpoint in {self.path}: {warnings[0]}; start the run again in another folder")
         if self.finished:
             raise ValueError(
                 f"{self.path} is finished, and its checkpoints were dropped: its log and parts are what is left"
             )
-        raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run anew")
+        raise ValueError(f"{self.path} has no checkpoint yet: delete the folder and start the run again")
 
 
-def is_complete(config: TrainConfig, records: list[Record]) -> bool:
-    """Whether a run with these records has nothing left to do."""
-    stopped = config.stop_at_success and any(record["success"] for record in records)
-    return stopped or (bool(records) and records[-1]["episode"] >= config.episodes)
+def default_name(experiment: Experiment) -> str:
+    """Name a run's folder after its environment, agent, noise and seed."""
+    place, _, kind = experiment.environment.rpartition(":")
+    sigma = getattr(experiment.env, "sigma", None)
+    noise = "" if sigma is None else f"-sigma{sigma:g}"
+    return f"{kind.lower() if place else kind}-{experiment.algorithm}{noise}-seed{experiment.training.seed}"
 
 
-def versions() -> dict[str, str]:
-    """Of all that has a say in a run's numbers."""
-    return {**{name: version(name) for name in VERSIONED}, "python": platform.python_version()}
+def is_complete(episodes: int, stop_at_success: bool, records: list[Record]) -> bool:
+    """Tell whether a run with these records has nothing left to do."""
+    stopped = stop_at_success and any(record["success"] for record in records)
+    return stopped or (bool(records) and records[-1]["episode"] >= episodes)
 
 
 def _are_records(records: Any) -> TypeGuard[list[Record]]:
@@ -170,12 +177,7 @@ def _refuse_occupied(path: Path) -> None:
 
 
 def _is_remnant(entry: Path) -> bool:
-    """What a run leaves that was killed before its settings were written: nothing that anybody misses."""
+    """Tell whether an entry is left over from a run that was killed before its settings were written."""
     if entry.name == "checkpoints":
         return entry.is_dir() and not any(entry.iterdir())
     return entry.name in ("lock", "config.json.part")
-
-
-def _described(config: TrainConfig) -> dict[str, Any]:
-    # Lists, not tuples: so that what is written equals what is read.
-    return json.loads(json.dumps({**asdict(config), "versions": versions()}))

@@ -36,8 +36,8 @@ def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
         odd = sorted(arrays.keys() ^ wanted.keys())[0]
         where = "lacks" if odd in wanted else "has an unexpected"
         raise ValueError(
-            f"{path} does not fit this run: it {where} '{odd}'. If another version of ctmle wrote it, go on with that"
-            " version, or start the run anew in another folder"
+            f"{path} does not fit this run: it {where} '{odd}'. If another version of ctmle wrote it, continue"
+            " with that version, or start the run again in another folder"
         )
     for name, leaf in wanted.items():
         found = arrays[name]

@@ -1,15 +1,15 @@
-"""What many runs are: plans of runs, engines that do them, their one-line results.
+"""Many runs: plans of runs, engines that do them, and one line of results for each.
 
     from ctmle.lab.sweeps import Plan, run_sweep
     from ctmle.lab.sweeps.engines.local import LocalEngine
 
-    results = run_sweep(Plan.of(configs), Path("runs/mine"), LocalEngine())
+    results = run_sweep(Plan.of(experiments), Path("runs/mine"), LocalEngine())
 
-JAX is loaded by the workers alone.
+Only the workers compute with JAX.
 """
 
+from ctmle.lab.report.run_result import RunResult
 from ctmle.lab.sweeps.plan import Plan, PlannedRun
-from ctmle.lab.sweeps.result import Result
 from ctmle.lab.sweeps.sweep import run_sweep
 
-__all__ = ["Plan", "PlannedRun", "Result", "run_sweep"]
+__all__ = ["Plan", "PlannedRun", "RunResult", "run_sweep"]

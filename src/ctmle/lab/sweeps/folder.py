@@ -1,51 +1,57 @@
-"""A sweep on the disk: a folder for each run, a table of results, and what was asked."""
+"""A sweep on the disk: a folder for each run, a table of results, and the request."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ctmle.lab.report.run_result import RunResult, result_of
 from ctmle.lab.report.tables import save_csv
 from ctmle.lab.storage.files import write_json
-from ctmle.lab.storage.run_folder import RunFolder, versions
-from ctmle.lab.sweeps.estimate import Pace, rough_seconds
-from ctmle.lab.sweeps.plan import Plan, PlannedRun, content_of, settings_of
-from ctmle.lab.sweeps.progress import duration
-from ctmle.lab.sweeps.result import Result, result_of
+from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.lab.storage.versions import versions
+from ctmle.lab.sweeps.plan import Plan, PlannedRun, content_of
+from ctmle.lab.sweeps.progress import Pace, duration
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Which runs of a plan are there already. Runs go by the names of their folders, if they have one."""
+    """The runs of a plan, under the names of their folders if they have one, and which of them are finished."""
 
     runs: tuple[PlannedRun, ...]
-    finished: dict[str, Result]
+    finished: dict[str, RunResult]
     begun: frozenset[str]
-    """Names of those that can go on from where they stopped."""
+    """Names of unfinished runs that can be continued."""
 
     @property
     def left(self) -> list[PlannedRun]:
         return [run for run in self.runs if run.name not in self.finished]
 
+    @property
+    def pace(self) -> Pace:
+        """The pace of the runs that are finished, to estimate the time of those left."""
+        pace = Pace(self.left)
+        for run in self.runs:
+            if run.name in self.finished:
+                pace.measured(run.kind, self.finished[run.name].seconds)
+        return pace
+
     def prospect(self, workers: int) -> str:
-        """What there is to do, in a sentence; `workers` are 0 if nobody knows yet how many there will be."""
-        left = len(self.left)
+        """Describe the work to do in a sentence; 0 workers if their number is not known yet."""
+        left, seconds = len(self.left), self.pace.seconds_left
         words = f"{len(self.runs)} runs: {len(self.finished)} finished, {len(self.begun)} begun, {left} to do"
         if not left:
             return words
-        pace = Pace(self.finished.values())
-        seconds = pace.seconds_for(sum(rough_seconds(run.config) for run in self.left))
-        how = "a rough guess" if not self.finished else "as long as those that are finished took"
+        if seconds is None:
+            return f"{words}, time unknown until a run has ended"
         at_a_time = min(workers, left)
         where = f"on {at_a_time} {'worker' if at_a_time == 1 else 'workers'}" if workers else "one after another"
-        early = not self.finished and any(run.config.stop_at_success for run in self.left)
-        about = "at most" if early else "about"
-        return f"{words}, {about} {duration(seconds / max(at_a_time, 1))} {where} ({how})"
+        return f"{words}, about {duration(seconds / max(at_a_time, 1))} {where} (at the pace of the finished ones)"
 
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Paths inside a sweep's folder, and what is known from there."""
+    """Paths inside a sweep's folder, and safe reading and writing of what is there."""
 
     path: Path
 
@@ -62,18 +68,19 @@ class SweepFolder:
         return self.path / "sweep.json"
 
     def check_free(self) -> None:
-        """Raises ValueError if there is something else than a sweep."""
+        """Raise ValueError if the folder holds something else than a sweep."""
         if self.about_file.is_file() or not self.path.exists():
             return
-        remnants = ("lock", f"{self.about_file.name}.part")  # of a sweep that was killed at its very start
+        remnants = ("lock", f"{self.about_file.name}.part")  # left by a sweep that was killed at its very start
         if not self.path.is_dir() or any(entry.name not in remnants for entry in self.path.iterdir()):
             raise ValueError(f"{self.path} exists already and is not the folder of a sweep: choose another --out")
 
     def write_about(self, plan: Plan, **how: Any) -> None:
+        """Write the request, the engine's settings and the versions."""
         write_json(self.about_file, {"asked": plan.asked, "runs": len(plan.runs), **how, "versions": versions()})
 
     def survey(self, plan: Plan) -> Survey:
-        """Runs are recognised by the digest at the end of their folder's name, and by the settings inside."""
+        """Find the runs of a plan by the digest at the end of their folder's name, and by the settings inside."""
         there = {path.name.rpartition("-")[2]: path.name for path in self.runs.glob("*")}
         runs = tuple(replace(run, name=there.get(run.name.rpartition("-")[2], run.name)) for run in plan.runs)
         finished, begun = {}, set()
@@ -88,29 +95,29 @@ class SweepFolder:
                 finished[run.name] = result
         return Survey(runs, finished, frozenset(begun))
 
-    def write_results(self, results: Iterable[Result], varying: tuple[str, ...]) -> None:
+    def write_results(self, results: Iterable[RunResult], varying: tuple[str, ...]) -> None:
+        """Write the table with a row per run."""
         rows = [_row(result, varying) for result in results]
         if rows:
             save_csv(self.results_file, rows)
 
 
-def _result(run: PlannedRun, folder: RunFolder) -> Result | None:
-    """Of a run that is finished. If anything is odd about a folder, it is for a worker to say what."""
+def _result(run: PlannedRun, folder: RunFolder) -> RunResult | None:
+    """Return the result of a finished run, else None. A worker reports what is wrong with a damaged folder."""
     try:
-        if folder.finished and content_of(folder.read_config()) == content_of(run.config):
-            return result_of(run.name, run.config, folder.read_metrics())
+        if folder.finished and content_of(folder.read_settings()) == content_of(run.settings):
+            return result_of(run.name, run.settings, folder.read_metrics())
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
 
 
-def _row(result: Result, varying: tuple[str, ...]) -> dict[str, Any]:
-    """A line of results.csv; what has an entry per tested episode is one field with blanks in between."""
-    settings = settings_of(result.config)
+def _row(result: RunResult, varying: tuple[str, ...]) -> dict[str, Any]:
+    """Make a row of results.csv; lists, such as scores of episodes, are one field with blanks in between."""
     columns = ("environment", "agent", "sigma", "gap", *varying, "seed")
     return {
         "name": result.name,
-        **{name: _cell(settings.get(name)) for name in columns},
+        **{name: _cell(result.settings.get(name)) for name in columns},
         "status": result.status,
         "first_success": result.first_success,
         "looks_to_success": result.looks_to_success,
@@ -125,4 +132,4 @@ def _row(result: Result, varying: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else value
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else value

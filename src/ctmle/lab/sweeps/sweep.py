@@ -1,26 +1,24 @@
-"""The driver of a sweep: gives runs to workers, takes their reports, and keeps one line of each."""
+"""The driver of a sweep: gives runs to workers, receives their reports, and keeps one line of each run."""
 
-import math
 import time
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Iterable
 from pathlib import Path
 
 from ctmle.lab.interrupt import Interrupt, Interrupted
+from ctmle.lab.report.run_result import RunResult, result_of
 from ctmle.lab.storage.files import only_writer
 from ctmle.lab.sweeps.engines.base import Engine
-from ctmle.lab.sweeps.estimate import Pace, rough_seconds
 from ctmle.lab.sweeps.folder import SweepFolder
 from ctmle.lab.sweeps.plan import Plan, PlannedRun
-from ctmle.lab.sweeps.progress import Standing, SweepWatcher, Unwatched
-from ctmle.lab.sweeps.result import Result, result_of
-from ctmle.lab.sweeps.waiting import Waiting
+from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 from ctmle.lab.sweeps.work import Report, Task
 
 HEARTBEAT = 0.5
-"""Seconds between two looks at whether somebody asks to stop."""
+"""Seconds between two checks for a signal."""
 
 TABLE_EVERY, TABLE_SHARE = 1.0, 0.02
-"""Seconds between two writings of the table of results, and the share of all time that they may take."""
+"""Least seconds between two writes of the table of results, and the largest share of all time that they may take."""
 
 
 def run_sweep(
@@ -30,12 +28,12 @@ def run_sweep(
     *,
     retries: int = 2,
     drop_checkpoints: bool = False,
-    watcher: SweepWatcher | None = None,
-) -> list[Result]:
-    """Every run of the plan, finished or failed, in its order. Those that are finished in `out` are not run again.
+    watchers: tuple[SweepWatcher, ...] = (),
+) -> list[RunResult]:
+    """Do every run of the plan that is not finished in `out`; return all results, in the plan's order.
 
     Raises Interrupted, once all workers have stopped at their checkpoints, when a signal asks to stop; ValueError for
-    a folder that is something else, or that another sweep works on.
+    a folder that holds something else, or that another sweep works on.
     """
     folder = SweepFolder(out)
     folder.check_free()
@@ -43,7 +41,7 @@ def run_sweep(
     with only_writer(folder.path):
         folder.write_about(plan, engine=engine.name, threads=engine.threads, retries=retries)
         folder.runs.mkdir(exist_ok=True)
-        driver = _Driver(plan, folder, engine, retries, drop_checkpoints, watcher or Unwatched())
+        driver = _Driver(plan, folder, engine, retries, drop_checkpoints, watchers)
         try:
             driver.drive()
         finally:
@@ -52,8 +50,45 @@ def run_sweep(
         return driver.in_order()
 
 
+class Waiting:
+    """Queue of runs in the plan's order; a worker continues with the kind that it has compiled programs for."""
+
+    def __init__(self, runs: Iterable[PlannedRun]):
+        self.kinds: dict[str, deque[PlannedRun]] = {}
+        self.last: dict[int, str] = {}
+        """The kind that each worker was given last."""
+        self.count = 0
+        for run in runs:
+            self.put(run)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def put(self, run: PlannedRun) -> None:
+        self.kinds.setdefault(run.kind, deque()).append(run)
+        self.count += 1
+
+    def take(self, worker: int) -> PlannedRun:
+        """Remove and return the next run for this worker."""
+        kind = self.last[worker] = self._choose(worker)
+        run = self.kinds[kind].popleft()
+        if not self.kinds[kind]:
+            del self.kinds[kind]
+        self.count -= 1
+        return run
+
+    def _choose(self, worker: int) -> str:
+        """Choose the worker's last kind; else the first that no other worker has; else the one with most runs."""
+        own = self.last.get(worker)
+        if own in self.kinds:
+            return own
+        taken = set(self.last.values())
+        free = next((kind for kind in self.kinds if kind not in taken), None)
+        return free if free is not None else max(self.kinds, key=lambda kind: len(self.kinds[kind]))
+
+
 class _Driver:
-    """What is remembered while a sweep goes on: runs that wait, runs with their workers, a line for each that ended."""
+    """State of a sweep: runs that wait, runs at their workers, results of those that ended."""
 
     def __init__(
         self,
@@ -62,9 +97,9 @@ class _Driver:
         engine: Engine,
         retries: int,
         drop_checkpoints: bool,
-        watcher: SweepWatcher,
+        watchers: tuple[SweepWatcher, ...],
     ):
-        self.plan, self.folder, self.engine, self.watcher = plan, folder, engine, watcher
+        self.plan, self.folder, self.engine, self.watchers = plan, folder, engine, watchers
         self.retries, self.drop_checkpoints = retries, drop_checkpoints
         self.survey = survey = folder.survey(plan)
         self.order = [run.name for run in survey.runs]
@@ -73,15 +108,15 @@ class _Driver:
         self.running: dict[int, PlannedRun] = {}
         self.failures: Counter[str] = Counter()
         self.given_up = 0
-        self.pace = Pace(self.results.values())
-        self.rough_left = math.fsum(rough_seconds(run.config) for run in survey.left)
+        self.pace = survey.pace
         self.table_due = 0.0
 
     def drive(self) -> None:
-        """Until nothing waits and nothing runs."""
+        """Give runs and receive reports until nothing waits and nothing runs."""
         if self.waiting:
             self.engine.start(self.folder.path, len(self.waiting))
-        self.watcher.begins(self.survey.prospect(self.engine.workers))
+        for watcher in self.watchers:
+            watcher.begins(self.survey.prospect(self.engine.workers))
         stopping = False
         with Interrupt() as interrupt:  # after the start, in which Ray takes SIGTERM for itself
             while self.running or (self.waiting and not stopping):
@@ -91,54 +126,58 @@ class _Driver:
                     continue
                 if not stopping:
                     self._give()
-                self.watcher.see(self._standing())
+                self._show()
                 for worker, report in self.engine.wait(HEARTBEAT):
-                    self._take(self.running.pop(worker), report)
+                    self._receive(self.running.pop(worker), report)
                 if time.monotonic() > self.table_due:
                     self.write_table()
             if interrupt.received and self.waiting:
                 raise Interrupted(interrupt.received)
-        self.watcher.see(self._standing())
+        self._show()
 
     def _give(self) -> None:
         for worker in self.engine.idle():
             if self.waiting:
                 run = self.running[worker] = self.waiting.take(worker)
-                self.engine.give(worker, self._task(run))
+                threads, drop = self.engine.threads, self.drop_checkpoints
+                task = Task.at(self.folder.runs, run.name, run.settings, threads, drop_checkpoints=drop)
+                self.engine.give(worker, task)
 
-    def _task(self, run: PlannedRun) -> Task:
-        threads, drop = self.engine.threads, self.drop_checkpoints
-        return Task.at(self.folder.runs, run.name, run.config, threads, drop_checkpoints=drop)
-
-    def _take(self, run: PlannedRun, report: Report) -> None:
+    def _receive(self, run: PlannedRun, report: Report) -> None:
         if report.ending == "stopped":
             return self.waiting.put(run)
         if report.ending == "failed":
             self.failures[run.name] += 1
             if report.again and self.failures[run.name] <= self.retries:
-                self.watcher.failed(run.name, report.reason)
+                for watcher in self.watchers:
+                    watcher.failed(run.name, report.reason)
                 return self.waiting.put(run)
             self.given_up += 1
-        result = result_of(run.name, run.config, list(report.records), report.reason)
-        self.results[run.name] = result
-        self.rough_left -= rough_seconds(run.config)
-        self.pace.ended(result)
-        return self.watcher.ended(result)
+        result = self.results[run.name] = result_of(run.name, run.settings, list(report.records), report.reason)
+        if report.ending == "finished":
+            self.pace.measured(run.kind, result.seconds)
+        self.pace.ended(run.kind)
+        for watcher in self.watchers:
+            watcher.ended(result)
+        return None
 
-    def _standing(self) -> Standing:
-        return Standing(
+    def _show(self) -> None:
+        seconds, at_a_time = self.pace.seconds_left, max(1, min(self.engine.workers, len(self.order)))
+        standing = Standing(
             runs=len(self.order),
             finished=len(self.results) - self.given_up,
             failed=self.given_up,
             running=len(self.running),
-            seconds_left=self.pace.seconds_for(self.rough_left) / max(1, min(self.engine.workers, len(self.order))),
+            seconds_left=None if seconds is None else seconds / at_a_time,
         )
+        for watcher in self.watchers:
+            watcher.see(standing)
 
-    def in_order(self) -> list[Result]:
+    def in_order(self) -> list[RunResult]:
         return [self.results[name] for name in self.order if name in self.results]
 
     def write_table(self) -> None:
-        """Whole, however many rows it has: so the more there are, the less often."""
+        """Write the table of results, the less often the more rows it has: it is always written whole."""
         started = time.monotonic()
         self.folder.write_results(self.in_order(), self.plan.varying)
         ended = time.monotonic()

@@ -1,64 +1,67 @@
-"""What a worker does: one run, wholly in its folder, from its start or from its checkpoint.
+"""The work of a worker: one run, entirely in its folder, from its beginning or from its checkpoint.
 
-Tasks and reports travel as one line of JSON, to a process of this machine or of a cluster.
+Tasks and reports travel as one line of JSON, to a process on this machine or on a cluster.
 """
 
 import gc
 import json
 import traceback
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ctmle.config import TrainConfig, config_from_json
-from ctmle.finite import NotFinite
+import jax
+
+from ctmle.lab.experiment import from_settings
 from ctmle.lab.interrupt import Interrupt, Interrupted
+from ctmle.lab.report.run_result import Settings
+from ctmle.lab.session import Session
 from ctmle.lab.storage.files import wait_for_writer
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.sweeps.plan import content_of, kind_of
+from ctmle.training.failures import NotFinite
 
 PATIENCE = 60.0
-"""Seconds to wait for whoever worked on a run before: a lost node may take as long to be really gone."""
+"""Seconds to wait for the process that worked on a run before: a lost node may take that long to be gone."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run that a worker is given. Its config says where its folder is and how many threads it has."""
+    """A run for a worker. Its settings hold its folder and its number of threads."""
 
     name: str
-    config: TrainConfig
+    settings: Settings
     drop_checkpoints: bool = False
-    """Once the run is finished: they are most of its bytes, and nothing is left to go on with."""
+    """Delete the checkpoints of the finished run: they are most of its bytes, and nothing is left to continue."""
 
     @staticmethod
-    def at(folder: Path, name: str, config: TrainConfig, threads: int, *, drop_checkpoints: bool = False) -> "Task":
-        config = replace(config, out=str((folder / name).absolute()), threads=threads)
-        return Task(name, config, drop_checkpoints)
+    def at(folder: Path, name: str, settings: Settings, threads: int, *, drop_checkpoints: bool = False) -> "Task":
+        """Place a run in a folder of its name."""
+        return Task(name, {**settings, "out": str((folder / name).absolute()), "threads": threads}, drop_checkpoints)
 
     @property
     def folder(self) -> RunFolder:
-        return RunFolder(Path(self.config.out or ""))
+        return RunFolder(Path(self.settings["out"]))
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_line(line: str) -> "Task":
-        content = json.loads(line)
-        return Task(**{**content, "config": config_from_json(content["config"])})
+        return Task(**json.loads(line))
 
 
 @dataclass(frozen=True)
 class Report:
-    """How an attempt at a run ended."""
+    """The end of an attempt at a run."""
 
     ending: Literal["finished", "stopped", "failed"]
     records: tuple[dict[str, Any], ...] = ()
-    """Of the episodes that ended, as the run's log has them."""
+    """Records of the episodes that ended, as in the run's log."""
     reason: str = ""
-    """Of a failure."""
+    """Reason of a failure."""
     again: bool = False
-    """Whether another attempt at what failed may end otherwise."""
+    """True if a retry may succeed."""
 
     def to_line(self) -> str:
         return json.dumps(asdict(self))
@@ -70,17 +73,17 @@ class Report:
 
 
 class Worker:
-    """Does run after run. Compiled programs of the last run stay, since the next is most often of its kind."""
+    """Does one run after another. Compiled programs of the last run stay: the next is most often of the same kind."""
 
     def __init__(self) -> None:
         self.interrupt = Interrupt()
         self.kind: str | None = None
 
     def do(self, task: Task) -> Report:
-        """Whatever goes wrong in a run is told, not raised."""
+        """Do a run, or continue it. Failures are reported, never raised."""
         try:
             self._forget_other_kinds(task)
-            _go_on(task, self.interrupt)
+            _train(task, self.interrupt)
             if task.drop_checkpoints:
                 task.folder.drop_checkpoints()
             return Report("finished", _records(task.folder))
@@ -88,42 +91,38 @@ class Worker:
             return Report("stopped")
         except Exception as error:
             traceback.print_exc()
-            return Report("failed", _records(task.folder), _sentence(error), again=_may_help(error))
+            return Report("failed", _records(task.folder), _sentence(error), again=_may_succeed(error))
 
     def _forget_other_kinds(self, task: Task) -> None:
-        """What was compiled for other settings would pile up in a worker that does thousands of runs."""
-        kind = kind_of(task.config)
+        """Clear the compiled programs of other settings, which would pile up over thousands of runs."""
+        kind = kind_of(task.settings)
         if self.kind not in (None, kind):
-            import jax
-
             jax.clear_caches()
             gc.collect()
         self.kind = kind
 
 
-def _go_on(task: Task, interrupt: Interrupt) -> None:
-    from ctmle.lab.session import Session
-
+def _train(task: Task, interrupt: Interrupt) -> None:
     folder = task.folder
     if not folder.config_file.exists():
-        Session.begin(task.config).train(interrupt=interrupt)
+        Session.begin(from_settings(task.settings)).train(interrupt=interrupt)
         return
     wait_for_writer(folder.path, PATIENCE)
-    if content_of(folder.read_config()) != content_of(task.config):
+    if content_of(folder.read_settings()) != content_of(task.settings):
         raise ValueError(f"{folder.path} holds a run with other settings: choose another --out, or delete it")
     if not folder.finished:
-        Session.take_up(folder.path).train(interrupt=interrupt)
+        Session.resume(folder.path, task.settings["environment"]).train(interrupt=interrupt)
 
 
 def _records(folder: RunFolder) -> tuple[dict[str, Any], ...]:
     try:
         return tuple(folder.read_metrics())
-    except (OSError, ValueError):  # a run that failed may not have come as far as a log
+    except (OSError, ValueError):  # a run can fail before it has a log
         return ()
 
 
-def _may_help(error: Exception) -> bool:
-    """A mistake stays one, and a run whose numbers overflowed would compute the same numbers again."""
+def _may_succeed(error: Exception) -> bool:
+    """Tell whether a retry may succeed: not after a wrong setting, nor after NaN or inf, which would come again."""
     return not isinstance(error, ValueError) and not isinstance(error.__cause__, NotFinite)
 
 

@@ -1,4 +1,4 @@
-"""Engines by name. Ray is loaded only by its own."""
+"""Engines, which do the runs of a sweep, by name. Ray is imported only if it is asked for."""
 
 from ctmle.lab.sweeps.engines.base import Engine
 from ctmle.lab.sweeps.engines.local import LocalEngine
@@ -7,7 +7,7 @@ __all__ = ["Engine", "LocalEngine", "make_engine"]
 
 
 def make_engine(name: str, *, address: str | None = None, workers: int | None = None, threads: int = 1) -> Engine:
-    """As the command line asks for one. Raises ValueError for what this machine cannot give."""
+    """Make the engine that the command line asks for. Raises ValueError if this machine cannot provide it."""
     if name == "ray":
         from ctmle.lab.sweeps.engines.ray import RayEngine
 

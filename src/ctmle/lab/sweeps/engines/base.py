@@ -1,60 +1,53 @@
-"""What does the runs of a sweep: a number of workers, each with one run at a time."""
+"""The interface of engines: a number of workers, each with one run at a time."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import ctmle
 from ctmle.lab.machine import cores
 from ctmle.lab.sweeps.work import Report, Task
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """Workers by number. Whoever drives them gives a run to each that is idle, and waits for reports.
+class Engine(ABC):
+    """Workers by number. The driver gives a run to each idle worker and waits for reports.
 
-    A worker that is lost in mid-run is replaced, and reported as a failure that another attempt may mend.
+    A worker that is lost during a run is replaced, and reported as a failure that a retry may fix.
     """
 
-    @property
-    def name(self) -> str:
-        """As the command line has it."""
-        ...
+    name: str
+    """Name on the command line."""
+    threads: int
+    """Threads of each run."""
+    workers: int
+    """Largest number of runs at a time; 0 if it is not known before the start."""
 
-    @property
-    def threads(self) -> int:
-        """Of each run."""
-        ...
-
-    @property
-    def workers(self) -> int:
-        """Runs at a time, at most."""
-        ...
-
+    @abstractmethod
     def start(self, folder: Path, runs: int) -> None:
-        """Before the first of so many runs. `folder` is the sweep's."""
-        ...
+        """Prepare for so many runs in the folder of the sweep."""
 
+    @abstractmethod
     def idle(self) -> list[int]:
-        """Workers that can be given a run now."""
-        ...
+        """Return the workers that can be given a run now."""
 
-    def give(self, worker: int, task: Task) -> None: ...
+    @abstractmethod
+    def give(self, worker: int, task: Task) -> None:
+        """Start a run on an idle worker."""
 
+    @abstractmethod
     def wait(self, seconds: float) -> list[tuple[int, Report]]:
-        """The workers whose runs have ended, as soon as one has; after so many seconds, nobody."""
-        ...
+        """Block until a run ends or `seconds` elapse; return the finished reports with their workers."""
 
+    @abstractmethod
     def stop(self) -> None:
         """Ask every worker to stop at its next checkpoint. Each still reports."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
-        """End all workers, at once."""
-        ...
+        """End all workers at once."""
 
 
 def workers_for(workers: int | None, threads: int) -> int:
-    """How many workers this machine has cores for, or `workers` if it has enough. Raises ValueError if not."""
+    """Return `workers`, or as many as this machine has cores for. Raises ValueError if there are too few cores."""
     there = cores()
     if threads * (workers or 1) > there:
         asked = f"--threads {threads}" if workers is None else f"--workers {workers} with --threads {threads}"
@@ -63,5 +56,5 @@ def workers_for(workers: int | None, threads: int) -> int:
 
 
 def home_of_ctmle() -> str:
-    """The folder that this very ctmle is imported from: workers must have the same."""
+    """Return the folder that ctmle is imported from: workers must import the same code."""
     return str(Path(ctmle.__file__).parent.parent)

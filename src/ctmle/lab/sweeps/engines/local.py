@@ -1,4 +1,8 @@
-"""Runs in processes of this machine, with no more threads in all than there are cores."""
+"""Runs in processes on this machine, with no more threads in all than there are cores.
+
+A worker process reads tasks from standard input, one per line, and writes reports to standard output. When its input
+ends, it ends too, even during a run: its driver is gone, and a later one continues from the last checkpoint.
+"""
 
 import os
 import signal
@@ -6,18 +10,23 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
+from threading import Thread
+from typing import TextIO
 
-from ctmle.lab.sweeps.engines.base import home_of_ctmle, workers_for
-from ctmle.lab.sweeps.engines.process import STOP
-from ctmle.lab.sweeps.work import Report, Task
+from ctmle.lab.sweeps.engines.base import Engine, home_of_ctmle, workers_for
+from ctmle.lab.sweeps.work import Report, Task, Worker
 
 CLOSING = 5.0
 """Seconds that a process has to end by itself once its input has ended."""
 
+STOP = "stop"
+"""The line that asks a worker to stop at the next checkpoint."""
 
-class LocalEngine:
-    """Processes live as long as the sweep, so that what one has compiled serves its next runs."""
+
+class LocalEngine(Engine):
+    """Processes that live as long as the sweep, so that a worker's compiled programs serve its next runs."""
 
     name = "local"
 
@@ -36,7 +45,6 @@ class LocalEngine:
         return [worker for worker in range(self.workers) if worker not in self.busy]
 
     def give(self, worker: int, task: Task) -> None:
-        """To a process that is made when it is first needed."""
         if worker not in self.processes:
             self.processes[worker] = _Process(self.threads, self.log)
             self.selector.register(self.processes[worker].output, EVENT_READ, worker)
@@ -61,7 +69,7 @@ class LocalEngine:
             self._end(worker)
 
     def _report(self, worker: int) -> Report:
-        """What a process says, or what its silence means."""
+        """Read the report of a process, or report that it ended without one."""
         line = self.processes[worker].output.readline()
         if line.endswith("\n"):
             self.busy.discard(worker)
@@ -77,13 +85,16 @@ class LocalEngine:
 
 
 class _Process:
-    """A new interpreter, not a fork, since JAX has threads; in a session of its own: Ctrl-C is for the driver alone."""
+    """A new interpreter, because JAX has threads and cannot be forked.
+
+    It has a session of its own: Ctrl-C reaches the driver only.
+    """
 
     def __init__(self, threads: int, log: Path):
         python_path = [home_of_ctmle(), *filter(None, [os.environ.get("PYTHONPATH")])]
         with log.open("a") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from ctmle.lab.sweeps.engines.process import main; main()"],
+                [sys.executable, "-P", "-c", "from ctmle.lab.sweeps.engines.local import work; work()"],
                 env={**os.environ, "PJRT_NPROC": str(threads), "PYTHONPATH": os.pathsep.join(python_path)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -96,11 +107,11 @@ class _Process:
         self.input, self.output = self.process.stdin, self.process.stdout
 
     def tell(self, line: str) -> None:
-        with suppress(BrokenPipeError):  # if it is gone, the end of its output will say so
+        with suppress(BrokenPipeError):  # if it is gone, the end of its output will show it
             print(line, file=self.input, flush=True)
 
     def end(self) -> str:
-        """How it ended."""
+        """End the process; return how it ended, in words."""
         try:
             self.process.communicate(timeout=CLOSING)
         except subprocess.TimeoutExpired:
@@ -110,4 +121,29 @@ class _Process:
         if code >= 0:
             return f"ended with code {code}"
         name = signal.Signals(-code).name
-        return f"was killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+        return f"was killed by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else "")
+
+
+def work() -> None:
+    """Do tasks until the input ends: the main function of a worker process. Never returns."""
+    reports = _keep_for_reports()
+    worker, tasks = Worker(), SimpleQueue[str]()
+    Thread(target=_listen, args=(worker, tasks), daemon=True).start()
+    while True:
+        print(worker.do(Task.from_line(tasks.get())).to_line(), file=reports, flush=True)
+
+
+def _listen(worker: Worker, tasks: SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        if line.strip() == STOP:
+            worker.interrupt.ask()
+        else:
+            tasks.put(line)
+    os._exit(0)
+
+
+def _keep_for_reports() -> TextIO:
+    """Return standard output for reports only; what libraries print goes to the log from now on."""
+    reports = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return reports

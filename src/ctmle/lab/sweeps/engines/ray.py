@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: one that is there already, or one on this machine for the time of a sweep."""
+"""Runs on a Ray cluster: a running one, or one on this machine for the time of a sweep."""
 
 import os
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ctmle.lab.storage.run_folder import versions
-from ctmle.lab.sweeps.engines.base import home_of_ctmle, workers_for
+from ctmle.lab.storage.versions import versions
+from ctmle.lab.sweeps.engines.base import Engine, home_of_ctmle, workers_for
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 OBJECT_STORE = 80_000_000
@@ -18,17 +18,17 @@ PATIENCE = 5.0
 """Seconds to wait for an answer from an address."""
 
 STILLBORN = 10
-"""Workers that may be lost before they can be given anything: nodes do get lost, but not that often."""
+"""Workers that may be lost before their first run: nodes do get lost, but not more often than this."""
 
 NO_ENTRY = (
-    "`ray status --address HOST:PORT` says more. Where a cluster asks for a token, set RAY_AUTH_MODE=token and put the"
+    "`ray status --address HOST:PORT` says more. If the cluster asks for a token, set RAY_AUTH_MODE=token and put the"
     " token of its head node into ~/.ray/auth_token or RAY_AUTH_TOKEN"
 )
-"""Ray hands no token to an address that is named, unless it is told to."""
+"""Ray sends no token to an address that is named, unless it is told to."""
 
 
 class RayWorker:
-    """A worker as an actor. It listens while it works, which takes a second thread."""
+    """A worker as an actor. It listens while it works, on a second thread."""
 
     def __init__(self) -> None:
         self.worker = Worker()
@@ -43,10 +43,10 @@ class RayWorker:
         self.worker.interrupt.ask()
 
 
-class RayEngine:
-    """An actor for each run at a time. An actor, or a whole node, that is lost is replaced when there is room for it.
+class RayEngine(Engine):
+    """One actor per run at a time. An actor, or a whole node, that is lost is replaced when there is room.
 
-    Actors wait until the cluster has cores for them, so that nodes that join later are used too.
+    Actors wait until the cluster has cores for them, so nodes that join later are used too.
     """
 
     name = "ray"
@@ -59,8 +59,9 @@ class RayEngine:
         self.actors: dict[int, Any] = {}
         self.joining: dict[Any, int] = {}
         self.at_work: dict[Any, int] = {}
-        """Workers by what they owe: their versions when they come to life, and reports."""
+        """Workers by the answers that they owe: versions when they join, reports when they work."""
         self.stillborn = 0
+        self.versions = versions()
         self.started = False
 
     def start(self, folder: Path, runs: int) -> None:
@@ -111,11 +112,11 @@ class RayEngine:
             self.ray.shutdown()
 
     def _room(self) -> int:
-        """For so many workers at a time, on all nodes."""
+        """Return the number of workers that the nodes have cores for."""
         nodes = [node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]]
         room = sum(int(cpus // self.threads) for cpus in nodes)
         if room == 0:
-            raise ValueError(f"--threads {self.threads}: no node of the Ray cluster has so many cores: choose fewer")
+            raise ValueError(f"--threads {self.threads}: no node of the Ray cluster has that many cores: choose fewer")
         return room
 
     def _hire(self, worker: int) -> None:
@@ -127,7 +128,7 @@ class RayEngine:
         self.ray.kill(self.actors.pop(worker))
 
     def _welcome(self, promise: Any) -> None:
-        """To a worker that has come to life, if it is one of ours; else another has to."""
+        """Check the versions of a worker that joined; replace one that was lost before it could."""
         worker = self.joining.pop(promise)
         try:
             theirs = self.ray.get(promise)
@@ -138,9 +139,9 @@ class RayEngine:
             self._dismiss(worker)
             self._hire(worker)
             return
-        odd = {name: there for name, there in theirs.items() if there != versions()[name]}
+        odd = {name: there for name, there in theirs.items() if there != self.versions.get(name, there)}
         if odd:
-            raise ValueError(f"the Ray cluster has {odd}, not what is here: install the same on every node")
+            raise ValueError(f"the Ray cluster has {odd}, other than here: install the same on every node")
 
     def _report(self, promise: Any) -> tuple[int, Report]:
         worker = self.at_work.pop(promise)
@@ -166,7 +167,7 @@ def _ray() -> ModuleType:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Raises ValueError if nobody listens at HOST:PORT. Ray itself would go on trying for minutes."""
+    """Raise ValueError if nothing listens at HOST:PORT. Ray itself would keep trying for minutes."""
     host, _, port = (address or "").rpartition(":")
     if not host or not port.isdecimal() or "://" in host:
         return
@@ -179,7 +180,7 @@ def _check_reachable(address: str | None) -> None:
 
 
 def _environment(threads: int) -> Iterator[tuple[str, str]]:
-    """Of every worker: this ctmle, if its node has it at the same place, and what else decides about numbers."""
+    """List the environment variables of every worker: this ctmle if its node has it there, and settings of JAX."""
     yield "PYTHONPATH", os.pathsep.join([home_of_ctmle(), *filter(None, [os.environ.get("PYTHONPATH")])])
     yield from ((name, value) for name, value in os.environ.items() if name.startswith(("JAX_", "XLA_")))
     yield "PJRT_NPROC", str(threads)

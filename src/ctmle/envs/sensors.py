@@ -1,0 +1,21 @@
+"""How a state is measured at a look."""
+
+from abc import abstractmethod
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Sensor(eqx.Module):
+    """What a look returns of an observed state."""
+
+    @abstractmethod
+    def measure(self, y: Float[Array, "*batch observed"], key: PRNGKeyArray) -> Float[Array, "*batch observed"]:
+        """Draw a measurement of the state."""
+
+
+class Exact(Sensor):
+    """The state itself, without noise."""
+
+    def measure(self, y: Float[Array, "*batch observed"], key: PRNGKeyArray) -> Float[Array, "*batch observed"]:
+        return y

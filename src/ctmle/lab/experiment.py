@@ -1,0 +1,207 @@
+"""All settings of a run, as one tree of parts: system, agent, schedule, evaluation, files."""
+
+import json
+import logging
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, cast
+
+from ctmle.agents.base import Agent
+from ctmle.envs.base import Env
+from ctmle.envs.observation import ObservationKind
+from ctmle.lab.systems import load_environment, source_digest, system_to_json
+from ctmle.options import apply, build, describe, flat
+from ctmle.registry import AGENTS, ENVIRONMENTS, REGISTRIES, no_such
+from ctmle.schedules.base import Schedule
+from ctmle.schedules.grid import Equidistant
+from ctmle.settings import Count, CountFromZero, Finite, NonNegative, Part, Positive, option
+
+MOST_STEPS = 10_000_000
+"""More steps than this in one trajectory are a typing mistake."""
+
+ORIGIN = ("environment", "agent", "preset")
+"""Options that say which parts an experiment starts from."""
+
+PARTS = ("agent", "schedule", "training", "evaluation", "files")
+
+log = logging.getLogger("ctmle")
+
+SuccessRule = Literal["mean", "every"]
+
+
+@dataclass(frozen=True)
+class Evaluation(Part):
+    """How a policy is judged."""
+
+    test_trajectories: Count = 10
+    """[N_test] Test trajectories at the end of every episode."""
+    warm_up: NonNegative = 3.0
+    """[T_warm-up] Seconds of each test trajectory before the reward counts."""
+    test_seconds: Positive | None = None
+    """Length of each test trajectory; none: the horizon."""
+    rule: SuccessRule = "mean"
+    """What must reach `success`: the mean of all rewards after the warm-up, or every single one (ENODE's rule)."""
+    success: Finite = 0.9
+    """Reward that counts as success."""
+    test_gap: Positive = 0.05
+    """Seconds between the points at which the reward of a test trajectory is taken."""
+
+
+@dataclass(frozen=True)
+class Training(Part):
+    """How long a run trains, and how its plant is simulated."""
+
+    observation: ObservationKind = "angles"
+    """What the agent sees: physical coordinates, or the paper's (cos, sin, velocity)."""
+    step: Positive = 0.01
+    """Longest step of the simulated plant, in seconds."""
+    episodes: Count = 5
+    """[N] Episodes after the initial data."""
+    test_every: Count = 1
+    """Episodes from one test to the next. Between tests an agent that can does everything in one compiled loop."""
+    seed: CountFromZero = 0
+    """Seed of everything random in the run."""
+    stop_at_success: bool = False
+    """End the run after the first episode whose test score is a success."""
+
+
+@dataclass(frozen=True)
+class Files(Part):
+    """Where a run's files go, how often they are written, and how many threads it has."""
+
+    out: str | None = None
+    """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""
+    checkpoint_every: Count = 5
+    """Chunks of updates between two checkpoints inside an episode; each episode ends with one in any case."""
+    checkpoints_kept: Count = 2
+    """How many of the newest checkpoints stay on the disk."""
+    threads: Count | None = None
+    """Threads to compute with; none: as many as there are cores."""
+
+
+@dataclass(frozen=True)
+class Experiment(Part):
+    """Everything that a run is made of."""
+
+    env: Env
+    agent: Agent
+    environment: str = "pendulum"
+    """Name of a registered environment, or where its class is: "file.py:Class" or "package.module:Class"."""
+    algorithm: str = option("ct-mle", "agent")
+    """Name of the agent that options started from."""
+    preset: str = "default"
+    """Preset that options started from."""
+    schedule: Schedule = Equidistant()
+    """When to look: every `gap` seconds, at random gaps with that mean, or at given times."""
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+    files: Files = Files()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every option by its name."""
+        return flat(self)
+
+    def changed(self, options: dict[str, Any]) -> "Experiment":
+        """Return the experiment with some options changed. Raises ValueError for one that cannot be, or is none."""
+        return apply(self, {name: value for name, value in options.items() if name not in ORIGIN})
+
+    def check(self) -> None:
+        horizon, evaluation, training = self.env.horizon, self.evaluation, self.training
+        tested = evaluation.test_seconds or horizon
+        scored = min(tested, horizon)
+        if evaluation.warm_up >= scored:
+            raise ValueError(
+                f"warm_up {evaluation.warm_up:g} leaves nothing of the {scored:g} s of a trajectory to score"
+            )
+        if evaluation.test_gap > tested - evaluation.warm_up:
+            raise ValueError(f"test_gap {evaluation.test_gap:g} is longer than the time that is scored")
+        if training.test_every > training.episodes:
+            raise ValueError(
+                f"test_every {training.test_every} leaves no test in {training.episodes} episodes: choose a smaller one"
+            )
+        if self.agent.knows_horizon and evaluation.test_seconds not in (None, horizon):
+            raise ValueError(
+                f"test_seconds must be the horizon {horizon:g} s for {self.algorithm}, whose policy sees the time to go"
+            )
+        self._check_steps(tested)
+        self.agent.fits(self.env.spec_for(training.observation), self.schedule)
+
+    def _check_steps(self, tested: float) -> None:
+        """Refuse trajectories of too many steps."""
+        settings, horizon = {**flat(self.agent), **flat(self.schedule)}, self.env.horizon
+        seconds = settings.get("trajectory_seconds") or horizon
+        gap = settings.get("gap", seconds)
+        for name, step, lasting in (
+            ("step", self.training.step, max(tested, horizon)),
+            ("test_gap", self.evaluation.test_gap, tested),
+            ("gap", gap, seconds),
+            ("longest_step", settings.get("longest_step", gap), gap),
+            ("policy_step", settings.get("policy_step", 1.0), settings.get("policy_horizon", 1.0)),
+            ("tick", settings.get("tick", 1.0), horizon),
+        ):
+            if lasting / step > MOST_STEPS:
+                raise ValueError(
+                    f"{name} {step:g} makes more than {MOST_STEPS} steps of {lasting:g} s: choose a longer one"
+                )
+
+
+@cache
+def start(environment: str = "pendulum", agent: str = "ct-mle", preset: str = "default") -> Experiment:
+    """Return the experiment that options start from: the agent's preset, over the system's tuned options."""
+    make, presets = AGENTS.load(agent), presets_of(agent)
+    if preset not in presets:
+        raise ValueError(no_such(f"preset of {agent}", preset, list(presets)))
+    env: Env = cast(Any, load_environment(environment))()
+    options = {**env.tuned.get("", {}), **env.tuned.get(agent, {}), **presets[preset]}
+    return Experiment(env, make(), environment, agent, preset).changed(options)
+
+
+def presets_of(agent: str) -> dict[str, dict[str, Any]]:
+    """Return the presets of an agent: `PRESETS` in the module that defines it."""
+    return getattr(sys.modules[AGENTS.load(agent).__module__], "PRESETS", {"default": {}})
+
+
+def from_settings(settings: dict[str, Any]) -> Experiment:
+    """Return the experiment that settings by name ask for; environment, agent and preset decide where they start."""
+    origin = {name: settings[name] for name in ORIGIN if name in settings}
+    return start(**origin).changed(settings)
+
+
+def to_json(experiment: Experiment) -> dict[str, Any]:
+    """Write an experiment as JSON: its options by name for readers, and its exact parts to rebuild it from."""
+    system = system_to_json(experiment.env, experiment.environment, experiment.training.observation)
+    parts = {name: describe(getattr(experiment, name)) for name in PARTS}
+    # Through JSON and back: what is written equals what is read.
+    return json.loads(json.dumps({**experiment.settings, "system": system, "parts": parts}))
+
+
+def from_json(content: dict[str, Any], environment: str | None = None, *, trust: bool = False) -> Experiment:
+    """Rebuild the experiment that `to_json` wrote.
+
+    Code from outside ctmle is imported only if it is registered, if the user names the `environment` again, or with
+    `trust`. Raises ValueError otherwise, and for content that `to_json` did not write.
+    """
+    system = content["system"]
+    asked = environment or system["environment"]
+    if environment is None and not trust and asked not in ENVIRONMENTS.names:
+        raise ValueError(
+            f"this run's environment is code from outside ctmle, {asked}: name it again with --environment, or pass"
+            " --trust to import it"
+        )
+    env: Env = cast(Any, load_environment(asked))(**{name: build(value) for name, value in system["settings"].items()})
+    if system["source"] is not None and source_digest(env) != system["source"] and asked not in ENVIRONMENTS.names:
+        log.warning("the source of %s has changed since this run was made", asked)
+    parts = parts_from_json(content, trust=trust)
+    return Experiment(env, environment=asked, algorithm=content["agent"], preset=content["preset"], **parts)
+
+
+def parts_from_json(content: dict[str, Any], *, trust: bool = False) -> dict[str, Any]:
+    """Rebuild the parts of an experiment by name, but for its environment."""
+    known = {path for registry in REGISTRIES for path in registry.paths.values()}
+
+    def trusted(path: str) -> bool:
+        return trust or path.startswith("ctmle.") or path in known
+
+    return {name: build(content["parts"][name], trusted) for name in PARTS}

@@ -1,1 +1,0 @@
-"""The pictures of the experiments, beside the records that they draw."""

@@ -1,0 +1,149 @@
+"""`ctmle.train` and `ctmle.load`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ctmle.agents.base import Agent
+from ctmle.agents.ct_mle import CTMLE
+from ctmle.envs.base import Env
+from ctmle.lab.experiment import Evaluation, Experiment, Files, Training, parts_from_json
+from ctmle.lab.run import Record, Run, restored
+from ctmle.lab.session import Session, save_checkpoint
+from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.lab.storage.trees import save_tree
+from ctmle.lab.systems import location_of, spec_from_json
+from ctmle.options import apply, flat
+from ctmle.plants.simulated import SimulatedSDE
+from ctmle.registry import AGENTS, ENVIRONMENTS
+from ctmle.schedules.base import Schedule
+from ctmle.schedules.grid import Equidistant
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run learned. `model` is None for agents without one; `experiment` if the environment's code is missing."""
+
+    agent: Agent
+    state: Any
+    records: list[Record]
+    experiment: Experiment | None = None
+
+    @property
+    def policy(self) -> Any:
+        """The last policy, as a controller: `policy(t, y)`."""
+        return self.agent.policy(self.state)
+
+    @property
+    def critic(self) -> Any:
+        return self.agent.parts(self.state)["critic"]
+
+    @property
+    def model(self) -> Any:
+        return self.agent.parts(self.state).get("model")
+
+    @property
+    def data(self) -> Any:
+        return self.agent.parts(self.state)["data"]
+
+    def save(self, folder: str | Path) -> None:
+        """Save the run in a new folder, as `ctmle train` would have left it."""
+        if self.experiment is None:
+            raise ValueError("this run was loaded without its environment's code: copy its folder instead")
+        experiment = replace(self.experiment, files=replace(self.experiment.files, out=str(folder)))
+        there = RunFolder.create(experiment)
+        for name, part in self.agent.parts(self.state).items():
+            save_tree(there.tensors(name), part)
+        there.write_metrics(self.records)
+        save_checkpoint(there, experiment, self.state, self.records)
+
+
+def train(
+    plant_or_env: SimulatedSDE | Env,
+    agent: Agent = CTMLE(),
+    schedule: Schedule = Equidistant(0.125),
+    *,
+    episodes: int = 5,
+    seed: int = 0,
+    evaluation: Evaluation | None = None,
+    out: str | Path | None = None,
+    progress: Callable[[Record], None] | None = None,
+) -> Result:
+    """Learn to control a system; test the policy after every episode.
+
+    Without `out` nothing is written; with it, the folder is the one that `ctmle train` makes. `progress` is called with
+    the record of every episode. Raises ValueError for settings that do not fit together or a system that
+    `envs.check_env` finds fault with.
+    """
+    plant = SimulatedSDE(plant_or_env) if isinstance(plant_or_env, Env) else plant_or_env
+    training = Training(plant.observation, plant.step, episodes, seed=seed)
+    experiment = Experiment(
+        plant.env,
+        agent,
+        location_of(plant.env),
+        algorithm=_name_of(agent),
+        schedule=schedule,
+        training=training,
+        evaluation=evaluation or apply(Evaluation(), _tuned(plant.env)),
+        files=Files(None if out is None else str(out)),
+    )
+    watcher = _Calls(progress)
+    if out is not None:
+        session = Session.begin(experiment)
+        state, records = session.train((watcher,))
+        return Result(agent, state, records, experiment)
+    job = Run(experiment)
+    state, records = job.init(), []
+    for moment in job.steps(state):
+        state = moment.state
+        if moment.record is not None:
+            records.append(moment.record)
+            watcher.episode(moment.record)
+    return Result(agent, state, records, experiment)
+
+
+def load(folder: str | Path, environment: str | None = None, *, trust: bool = False) -> Result:
+    """Load a run: its policy, critic, model, data and records, in any process and from wherever the folder is now.
+
+    The environment's own code is imported only if it is part of ctmle, if it is named again, or with `trust`; nothing
+    else needs it.
+    """
+    there = RunFolder.open(folder)
+    content, checkpoint = there.read_settings(), there.read_checkpoint()
+    if trust or environment is not None or content["system"]["environment"] in ENVIRONMENTS.names:
+        job = Run(there.read_experiment(environment, trust=trust))
+        return Result(job.agent, job.restore(checkpoint), checkpoint.records, job.experiment)
+    parts = parts_from_json(content)
+    spec = spec_from_json(content["system"]["spec"])
+    return Result(parts["agent"], restored(parts["agent"], parts["schedule"], spec, checkpoint), checkpoint.records)
+
+
+def _tuned(env: Env) -> dict[str, Any]:
+    """Return the options of an evaluation that an environment suggests."""
+    known = flat(Evaluation())
+    return {name: value for name, value in env.tuned.get("", {}).items() if name in known}
+
+
+def _name_of(agent: Agent) -> str:
+    """Return the registered name of an agent of the same composition, or its class."""
+    for name in AGENTS.names:
+        known = AGENTS.load(name)()
+        if type(known) is type(agent) and type(getattr(known, "learner", None)) is type(
+            getattr(agent, "learner", None)
+        ):
+            return name
+    return type(agent).__name__
+
+
+class _Calls:
+    """A watcher that calls a function with the record of every episode."""
+
+    def __init__(self, function: Callable[[Record], None] | None):
+        self.function = function
+
+    def see(self, progress: Record) -> None: ...
+
+    def episode(self, record: Record) -> None:
+        if self.function is not None:
+            self.function(record)

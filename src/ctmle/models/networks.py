@@ -1,0 +1,179 @@
+"""Models whose drift and diffusion are neural networks."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ctmle.data.dataset import Dataset
+from ctmle.envs.base import Spec
+from ctmle.envs.observation import Observation
+from ctmle.models.model import SDE, Controls, Ensemble, Model, Observed
+from ctmle.settings import Positive, Widths, option
+from ctmle.training.mlp import FixedMlp, Mlp
+
+SHORTEST_GAP = 1e-3
+"""Seconds. Shorter gaps are taken to be this long: a random look can land on a grid look."""
+
+DRIFT_BOUND = 30.0
+"""Largest drift, in units of the first data's slopes: off the data a network extrapolates, and without a bound imagined
+trajectories that leave the data run away."""
+
+START_SHARE = 0.3
+"""Where the diffusion starts, as a share of its ceiling."""
+
+SHAPE_WIDTH = 64
+"""Hidden width of the network that shapes a state-dependent diffusion."""
+
+
+class NetworkSDE(SDE):
+    """A learned SDE  dy = f(y, u) dt + g(y, u) dW  with diagonal g, for any leading batch axes.
+
+    g = exp(log_scale + shape(y, u)) above a floor and below a ceiling: a base level per coordinate, which moves at its
+    own learning rate, times a bounded state-dependent factor (absent when the diffusion is constant). The networks take
+    inputs and give drifts in units in which the first data has size 1; the ceiling is the diffusion that would explain
+    that data without any drift (`measure_scales`). These scales are measured, not trained. An ODE has no `log_scale`,
+    and g = 0.
+    """
+
+    input_scale: Float[Array, "*members inputs"]
+    drift_scale: Float[Array, "*members observed"]
+    diffusion_ceiling: Float[Array, "*members observed"]
+    drift_net: Mlp | FixedMlp
+    log_scale: Float[Array, "*members observed"] | None
+    shape_net: Mlp | FixedMlp | None
+    observation: Observation
+    floor: float = eqx.field(static=True)
+
+    def drift(self, y: Observed, u: Controls) -> Observed:
+        return self.drift_scale * DRIFT_BOUND * jnp.tanh(self.drift_net(self._inputs(y, u)) / DRIFT_BOUND)
+
+    def diffusion(self, y: Observed, u: Controls) -> Observed:
+        if self.log_scale is None:
+            return jnp.zeros_like(y)
+        log_scale = jnp.broadcast_to(self.log_scale, y.shape)
+        if self.shape_net is not None:
+            log_scale = log_scale + 2.0 * jnp.tanh(self.shape_net(self._inputs(y, u)))
+        return self.floor + self.diffusion_ceiling * jnp.tanh(jnp.exp(log_scale) / self.diffusion_ceiling)
+
+    def _inputs(self, y: Observed, u: Controls) -> Array:
+        return jnp.concatenate([self.observation.features(y), u], axis=-1) / self.input_scale
+
+
+@dataclass(frozen=True)
+class DiagonalNetwork(Model):
+    """A drift network, and a diagonal diffusion with a level per coordinate."""
+
+    hidden: Widths = option((200, 200, 200), "dynamics_hidden")
+    """Hidden widths of each member's drift network (ELU)."""
+    diffusion: Literal["constant", "state"] = "state"
+    """Whether the learned diffusion depends on the state."""
+    floor: Positive = option(0.01, "diffusion_floor")
+    """Smallest diffusion that can be learned; it keeps the likelihood finite when sigma is 0."""
+    diffusion_rate: Positive = 10.0
+    """How many times faster the level of the diffusion learns than the drift."""
+
+    def init(self, spec: Spec, key: PRNGKeyArray, members: int) -> Ensemble:
+        def one(key: PRNGKeyArray) -> NetworkSDE:
+            drift_key, shape_key = jax.random.split(key)
+            size = spec.observation.size
+            shape_net = None
+            if self.diffusion == "state":
+                shape_net = Mlp((_inputs(spec), SHAPE_WIDTH, size), jnp.tanh, shape_key)
+                shape_net = eqx.tree_at(lambda net: net.weights[-1], shape_net, jnp.zeros_like(shape_net.weights[-1]))
+            log_scale = jnp.zeros(size) + math.log(START_SHARE)
+            return _network(spec, self.hidden, drift_key, log_scale, shape_net, self.floor)
+
+        return Ensemble(eqx.filter_vmap(one)(jax.random.split(key, members)))
+
+    def measure(self, ensemble: Ensemble, spec: Spec, data: Dataset) -> Ensemble:
+        return measure_scales(ensemble, spec, data)
+
+    def rates(self, ensemble: Ensemble) -> Ensemble:
+        return eqx.tree_at(lambda e: e.stacked.log_scale, _rates(ensemble), self.diffusion_rate)
+
+
+@dataclass(frozen=True)
+class DriftNetwork(Model):
+    """A drift network and no diffusion: an ODE."""
+
+    hidden: Widths = option((200, 200, 200), "dynamics_hidden")
+    """Hidden widths of each member's drift network (ELU)."""
+
+    def init(self, spec: Spec, key: PRNGKeyArray, members: int) -> Ensemble:
+        def one(key: PRNGKeyArray) -> NetworkSDE:
+            return _network(spec, self.hidden, jax.random.split(key)[0], None, None, 0.0)
+
+        return Ensemble(eqx.filter_vmap(one)(jax.random.split(key, members)), ode=True)
+
+    def measure(self, ensemble: Ensemble, spec: Spec, data: Dataset) -> Ensemble:
+        return measure_scales(ensemble, spec, data)
+
+    def rates(self, ensemble: Ensemble) -> Ensemble:
+        return _rates(ensemble)
+
+
+def _network(
+    spec: Spec,
+    hidden: tuple[int, ...],
+    key: PRNGKeyArray,
+    log_scale: Float[Array, " observed"] | None,
+    shape_net: Mlp | None,
+    floor: float,
+) -> NetworkSDE:
+    observation, inputs = spec.observation, _inputs(spec)
+    return NetworkSDE(
+        input_scale=jnp.ones(inputs),
+        drift_scale=jnp.ones(observation.size),
+        diffusion_ceiling=jnp.ones(observation.size),
+        drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, key),
+        log_scale=log_scale,
+        shape_net=shape_net,
+        observation=observation,
+        floor=floor,
+    )
+
+
+def _inputs(spec: Spec) -> int:
+    return spec.observation.feature_size + spec.control_size
+
+
+def _rates(ensemble: Ensemble) -> Ensemble:
+    ones = jax.tree.map(lambda leaf: 1.0, ensemble)
+    return eqx.tree_at(
+        lambda e: (e.stacked.input_scale, e.stacked.drift_scale, e.stacked.diffusion_ceiling), ones, (0.0, 0.0, 0.0)
+    )
+
+
+@eqx.filter_jit
+def measure_scales(ensemble: Ensemble, spec: Spec, data: Dataset) -> Ensemble:
+    """Measure the sizes of inputs and of slopes between looks in `data`, for the networks to work in."""
+    real, members = data.real, ensemble.members
+    inputs = jnp.concatenate([spec.observation.features(data.states), data.controls], axis=-1)
+    gaps = jnp.maximum(jnp.diff(data.times, axis=1), SHORTEST_GAP)[..., None]
+    slopes = spec.observation.residual(data.states[:, 1:], data.states[:, :-1]) / gaps
+    counted = jnp.where(real[:, 1:, None], gaps, 0.0)
+
+    def size(values: Array, weights: Array) -> Array:
+        """Compute the weighted root mean square."""
+        return jnp.maximum(jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights)), 1e-3)
+
+    def for_each_member(scale: Array) -> Array:
+        return jnp.broadcast_to(scale, (members, *scale.shape))
+
+    ceiling = size(slopes * jnp.sqrt(gaps), counted)
+    log_scale = None if ensemble.stacked.log_scale is None else for_each_member(jnp.log(START_SHARE * ceiling))
+    measured = dataclasses.replace(
+        ensemble.stacked,
+        input_scale=for_each_member(size(inputs, real[..., None].astype(inputs.dtype))),
+        # A slope over a short gap is mostly noise: it counts by the gap's length.
+        drift_scale=for_each_member(size(slopes, counted)),
+        diffusion_ceiling=for_each_member(ceiling),
+        log_scale=log_scale,
+    )
+    return Ensemble(measured, ensemble.ode)

@@ -1,0 +1,82 @@
+"""Predictions of consecutive looks by an ODE (Yildiz et al., 2021, "Continuous-time model-based RL")."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ctmle.data.drive import closed_loops
+from ctmle.data.sequences import Sequences
+from ctmle.envs.base import Spec
+from ctmle.models.integrate import SolverKind, mean_path
+from ctmle.models.laws import ControlLaw
+from ctmle.models.model import SDE
+
+Residuals = Float[Array, "groups predicted observed"]
+OdeControlKind = Literal["interpolated", "closed-loop"]
+
+
+class Prediction:
+    """Measurements minus what a member predicts, for all looks of a sequence but the first."""
+
+    @abstractmethod
+    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals: ...
+
+
+@dataclass(frozen=True)
+class Slopes(Prediction):
+    """Gradient matching: each gap by itself, without integration, by the drift half-way between its two looks."""
+
+    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
+        rise = spec.observation.residual(batch.y[:, 1:], batch.y[:, :-1])
+        half_way = batch.y[:, :-1] + 0.5 * rise
+        control = 0.5 * (batch.u[:, 1:] + batch.u[:, :-1])
+        return rise - jnp.diff(batch.t)[..., None] * sde.drift(half_way, control)
+
+
+@dataclass(frozen=True)
+class MultiStep(Prediction):
+    """All looks from the first one on: the ODE is solved through the whole sequence, `segments` steps to each gap."""
+
+    segments: int = 1
+    solver: SolverKind = "rk4"
+    control: OdeControlKind = "interpolated"
+
+    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
+        control = closed_loops(spec, batch.policies) if self.control == "closed-loop" else interpolated(spec, batch)
+
+        def drift(t: Array, y: Array) -> Array:
+            return sde.drift(y, control(t, y))
+
+        def next_look(y: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+            t, gap = interval
+            y = mean_path(drift, t, y, gap, self.segments, self.solver)[-1]
+            return y, y
+
+        _, later = jax.lax.scan(next_look, batch.y[:, 0], (batch.t[:, :-1].T, jnp.diff(batch.t).T))
+        return spec.observation.residual(batch.y[:, 1:], jnp.swapaxes(later, 0, 1))
+
+
+def interpolated(spec: Spec, batch: Sequences) -> ControlLaw:
+    """Return controls on a smooth curve through the recorded ones of each sequence: cubic pieces with shared slopes.
+
+    Each sequence has its own curve. (The public code evaluates the first one's for all of them: docs/enode.md.)
+    """
+
+    def at(values: Array, piece: Array) -> Array:
+        return jnp.take_along_axis(values, piece[:, None, None], axis=1)[:, 0]
+
+    def control(t: Float[Array, " groups"], y: Float[Array, "groups observed"]) -> Float[Array, "groups control"]:
+        piece = jnp.sum(t[:, None] >= batch.t[:, 1:-1], axis=1)
+        start, end = (at(batch.t[..., None], p) for p in (piece, piece + 1))
+        gap = jnp.maximum(end - start, 1e-6)
+        s = (t[:, None] - start) / gap
+        here, there = at(batch.u, piece), at(batch.u, piece + 1)
+        leaving, arriving = gap * at(batch.u_slope, piece), gap * at(batch.u_slope, piece + 1)
+        swing = (1 - s) * (leaving - (there - here)) + s * ((there - here) - arriving)
+        return spec.clip((1 - s) * here + s * there + s * (1 - s) * swing)
+
+    return control

@@ -1,0 +1,222 @@
+"""The continuous-time actor-critic: improve controls by differentiating returns through the learned SDE."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ctmle.envs.base import Spec
+from ctmle.models.learner import Context
+from ctmle.models.model import Members
+from ctmle.models.world import Values, World
+from ctmle.planning.improver import Improver
+from ctmle.planning.policy import Feedback, init_feedback
+from ctmle.planning.rollout import Rollout, rollout
+from ctmle.planning.starts import MixedStarts, Starts
+from ctmle.settings import Count, Positive, Share, Widths, option
+from ctmle.training.adam import Adam
+from ctmle.training.devices import mean_gradient
+from ctmle.training.mlp import Mlp, with_fixed_networks
+from ctmle.training.updates import Stage, Step, Update, where_first
+
+IMPROVE = Stage("policy", 0, stream=5)
+
+SATURATION_COST = 0.01
+"""Price of saturated controls: small next to any reward; it keeps a policy alive where the reward is flat."""
+
+
+class Critic(eqx.Module):
+    """V(t, y): the discounted reward to come under the current policy."""
+
+    net: Mlp
+    spec: Spec
+
+    def __call__(self, t: Float[Array, "..."], y: Float[Array, "*batch observed"]) -> Float[Array, "*batch"]:
+        return self.net(self.spec.observation.features(y))[..., 0]
+
+
+class ActorCriticState(eqx.Module):
+    """Policy and critic with their optimisers, and the target critic that returns are bootstrapped from."""
+
+    feedback: Feedback
+    critic: Critic
+    target: Critic
+    actor_optimiser: Any
+    critic_optimiser: Any
+
+
+class ActorCriticInputs(eqx.Module):
+    """What the updates of one compiled call share: the world with fixed networks, and where rollouts start."""
+
+    spec: Spec
+    world: World
+    starts: Any
+    bootstrap: Float[Array, ""]
+
+
+@dataclass(frozen=True)
+class ActorCritic(Improver):
+    """One actor step through the SDE per update, then `critic_steps` critic steps on the points that it visited."""
+
+    hidden: Widths = option((200, 200), "policy_hidden")
+    """Hidden widths of the policy (ReLU, tanh output) and of the critic (tanh)."""
+    updates: Count = option(250, "policy_updates")
+    """[N_pol] Policy updates per episode."""
+    horizon: Positive = option(1.0, "policy_horizon")
+    """[H_pol] Length of imagined trajectories in seconds."""
+    step: Positive = option(0.1, "policy_step")
+    """Step of imagined trajectories in seconds."""
+    discount_time: Positive = 5.0
+    """[tau] The discount is exp(-t / tau), tau in seconds."""
+    particles: Count = 100
+    """Imagined trajectories per policy update, spread over the ensemble."""
+    rate: Positive = option(3e-3, "policy_rate")
+    """Learning rate of the policy at the start of each policy stage."""
+    final_rate: Share = option(0.1, "policy_final_rate")
+    """Rate at the end of the stage as a share of the one at its start (cosine in between)."""
+    critic_rate: Positive = 1e-3
+    """Learning rate of the critic."""
+    critic_steps: Count = 10
+    """Critic steps per policy update."""
+    critic_batch: Count = 256
+    """Imagined points per critic step."""
+    target_every: Count = 25
+    """Policy updates between two refreshes of the target critic."""
+    gradient_clip: Positive = 10.0
+    """Largest norm of a policy or critic gradient."""
+    bootstrap_episodes: Count = 3
+    """Episodes over which the critic's weight in the policy objective grows to 1."""
+    starts: Starts = MixedStarts()
+    """Where imagined trajectories start."""
+
+    metrics = ("rollout_reach", "rollout_reward", "actor_loss", "actor_gradient", "critic_loss")
+
+    def check(self) -> None:
+        if self.step > self.horizon:
+            raise ValueError(f"policy_step {self.step:g} is longer than policy_horizon {self.horizon:g}")
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> ActorCriticState:
+        actor_key, critic_key = jax.random.split(key)
+        feedback = init_feedback(spec, actor_key, self.hidden)
+        critic = Critic(Mlp((spec.observation.feature_size, *self.hidden, 1), jnp.tanh, critic_key), spec)
+        return ActorCriticState(
+            feedback=feedback,
+            critic=critic,
+            target=critic,
+            actor_optimiser=self._actor_adam.init(feedback),
+            critic_optimiser=self._critic_adam.init(critic),
+        )
+
+    def stages(self, episode: int) -> tuple[Stage, ...]:
+        return (Stage(IMPROVE.name, self.updates, IMPROVE.stream),)
+
+    def prepare(self, stage: str, context: Context) -> ActorCriticInputs:
+        world = context.world
+        return ActorCriticInputs(
+            spec=context.spec,
+            world=World(with_fixed_networks(world.sde), world.reward, world.hazard),
+            starts=self.starts.prepare(context),
+            bootstrap=jnp.minimum(1.0, context.episode / self.bootstrap_episodes),
+        )
+
+    def update(
+        self, stage: str, state: ActorCriticState, inputs: ActorCriticInputs, step: Step
+    ) -> Update[ActorCriticState]:
+        start_key, noise_key, critic_key = jax.random.split(step.key, 3)
+        world, members = inputs.world, inputs.world.sde.members
+        begin, start = self.starts.sample(inputs.starts, start_key, members, self.particles // members)
+        noise = jax.random.normal(noise_key, (members, self._steps, *start.shape[1:]))
+
+        def actor_loss(feedback: Feedback, pieces: tuple[Members, Array, Array, Array]) -> tuple[Array, Rollout]:
+            sde, begin, start, noise = pieces
+            here = World(sde, world.reward, world.hazard)
+            path = rollout(here, feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=self.step)
+            last = inputs.bootstrap * state.target(path.times[-1], path.states[-1])
+            gained = jnp.mean(returns_to_go(path.rewards, last, self.step, self.discount_time)[0])
+            return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
+
+        (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world.sde, begin, start, noise))
+        norm = optax.tree.norm(gradient)
+        updates, actor_optimiser = self._actor_adam(state.feedback, gradient, norm, state.actor_optimiser, step)
+        feedback = eqx.apply_updates(state.feedback, updates)
+
+        targets = returns_to_go(
+            path.rewards, state.target(path.times[-1], path.states[-1]), self.step, self.discount_time
+        )
+        points = (path.times.reshape(-1), path.states.reshape(-1, path.states.shape[-1]), targets.reshape(-1))
+        critic, critic_optimiser, critic_loss = self._fit_critic(state, points, replace(step, key=critic_key))
+        refresh = (step.index + 1) % self.target_every == 0
+        target = jax.tree.map(
+            lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
+        )
+        measured = (jnp.max(jnp.abs(path.states)), jnp.mean(path.rewards), loss, norm, critic_loss)
+        state = ActorCriticState(feedback, critic, target, actor_optimiser, critic_optimiser)
+        evidence = where_first(~jnp.isfinite(path.rewards), path.states)
+        return state, dict(zip(self.metrics, measured, strict=True)), evidence
+
+    def _fit_critic(
+        self, state: ActorCriticState, points: tuple[Array, Array, Array], step: Step
+    ) -> tuple[Critic, Any, Array]:
+        """Minimise the mean-squared temporal-difference error on minibatches of visited points."""
+        visited = points[0].shape[0]
+        arrays, static = eqx.partition(state.critic, eqx.is_array)
+
+        def loss(arrays: Any, batch: tuple[Array, Array, Array]) -> tuple[Array, None]:
+            times, states, targets = batch
+            return jnp.mean((eqx.combine(arrays, static)(times, states) - targets) ** 2), None
+
+        def body(carry: tuple[Any, Any], batch: tuple[Array, Array, Array]) -> tuple[tuple[Any, Any], Array]:
+            arrays, optimiser = carry
+            (value, _), gradient = mean_gradient(loss, arrays, batch)
+            norm = optax.tree.norm(gradient)
+            updates, optimiser = self._critic_adam(arrays, gradient, norm, optimiser, step)
+            return (eqx.apply_updates(arrays, updates), optimiser), value
+
+        count = min(self.critic_batch, visited)
+        chosen = jax.random.randint(step.key, (self.critic_steps, count), 0, visited)
+        times, states, targets = points
+        batches = (times[chosen], states[chosen], targets[chosen])
+        (arrays, optimiser), losses = jax.lax.scan(body, (arrays, state.critic_optimiser), batches)
+        return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
+
+    def feedback(self, state: ActorCriticState) -> Feedback:
+        return state.feedback
+
+    def values(self, state: ActorCriticState) -> Values:
+        return Values(state.critic, state.target, self.discount_time)
+
+    @property
+    def _steps(self) -> int:
+        return max(1, round(self.horizon / self.step))
+
+    @property
+    def _actor_adam(self) -> Adam:
+        return Adam(self.updates, self.rate, self.final_rate, clip=self.gradient_clip)
+
+    @property
+    def _critic_adam(self) -> Adam:
+        return Adam(self.updates, self.critic_rate, clip=self.gradient_clip)
+
+
+def saturation(raw: Float[Array, "..."]) -> Float[Array, ""]:
+    """Measure how far tanh outputs are beyond 0.995 of their range, where they have no gradient to come back by."""
+    return jnp.mean(jax.nn.relu(jnp.abs(raw) - 3.0) ** 2)
+
+
+def returns_to_go(
+    rewards: Float[Array, "points *batch"], last_value: Float[Array, "*batch"], step: float, discount_time: float
+) -> Float[Array, "points *batch"]:
+    """Sum the discounted reward from each point on, plus the discounted value at the end: n-step TD targets."""
+    discount = jnp.exp(-step / discount_time)
+
+    def back(value: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        here, there = pair
+        value = 0.5 * step * (here + discount * there) + discount * value
+        return value, value
+
+    _, values = jax.lax.scan(back, last_value, (rewards[:-1], rewards[1:]), reverse=True)
+    return jnp.concatenate([values, last_value[None]])
