@@ -81,3 +81,15 @@ def x64() -> Iterator[None]:
     """Double precision, where a test compares derivatives or small differences."""
     with jax.enable_x64(True):
         yield
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what the slowest files cost, so that it is seen where the minutes of the gate go."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                seconds[report.nodeid.split("::")[0]] += report.duration
+    terminalreporter.write_line("slowest files, seconds of one core:")
+    for name, spent in seconds.most_common(12):
+        terminalreporter.write_line(f"  {spent:6.1f} {name}")

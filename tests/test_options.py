@@ -141,7 +141,7 @@ def test_a_choice_makes_another_part_with_its_own_options():
     assert flat(agent)["law"] == "euler"
     again = apply(agent, {"law": "euler"})
     assert again.learner.law is agent.learner.law
-    assert apply(agent, {"law": "moments"}).learner.law == LinearisedMoments()
+    assert apply(agent, {"law": "moments"}).learner.law == LinearisedMoments("dopri5")  # shared settings stay
     hints = {o.name: o.hint for o in walk(agents.CTMLE())}
     assert get_args(hints["objective"]) == ("likelihood", "score-matching")
 

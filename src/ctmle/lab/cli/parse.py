@@ -3,7 +3,7 @@
 import io
 import re
 from contextlib import redirect_stderr
-from typing import Any, TypeVar
+from typing import Any
 
 import tyro
 
@@ -11,11 +11,12 @@ from ctmle.settings import spelled
 
 USER_ERROR = 2
 
-Command = TypeVar("Command")
 
+def parse(kind: Any, arguments: list[str], prog: str, **how: Any) -> Any:
+    """Return the command, a dataclass of settings or a union of subcommands, that the words ask for.
 
-def parse(kind: type[Command], arguments: list[str], prog: str, **how: Any) -> Command:
-    """Return the command, a dataclass of settings, that the words ask for. Help prints itself and exits."""
+    Help prints itself and exits.
+    """
     said = io.StringIO()
     try:
         with redirect_stderr(said):
