@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any, Literal, get_origin
 
@@ -38,17 +38,17 @@ class _Setting:
     name: str
     hint: Any
 
-    @property
+    @cached_property
     def part(self) -> type | None:
         """The kind of part that it holds, if it holds one."""
         kinds = [k for k in alternatives(self.hint) if isinstance(k, type) and issubclass(k, Part)]
         return kinds[0] if kinds else None
 
-    @property
+    @cached_property
     def choices(self) -> Registry | None:
         return getattr(self.part, "choices", None)
 
-    @property
+    @cached_property
     def optional(self) -> bool:
         return self.part is not None and len(alternatives(self.hint)) > 1
 
@@ -113,7 +113,8 @@ def variant_options(part: Any) -> dict[str, Option]:
                     help_ = docs_of(other).get(setting.field, "")
                     default = next((f.default for f in fields(other) if f.name == setting.field), None)
                     found.setdefault(setting.name, Option(setting.name, option.path, setting.hint, default, help_))
-    return {name: option for name, option in found.items() if name not in flat(part)}
+    used = flat(part)
+    return {name: option for name, option in found.items() if name not in used}
 
 
 def describe(value: Any) -> Any:

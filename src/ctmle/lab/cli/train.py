@@ -136,7 +136,7 @@ def _command(base: "Experiment", options: dict[str, "Option"]) -> Any:
     columns: list[Any] = [("environment", environment, field(default=base.environment))]
     for name, members in grouped.items():
         kind = make_dataclass(name.capitalize(), members, frozen=True)
-        columns.append((name, kind, field(default_factory=kind)))
+        columns.append((name, Annotated[kind, tyro.conf.arg(help="")], field(default_factory=kind)))
     return make_dataclass("Train", columns, frozen=True)
 
 
