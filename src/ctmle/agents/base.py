@@ -42,7 +42,7 @@ class Past:
     policy: Any
     trajectory: Trajectory
     sampled: bool = True
-    """Whether it belongs to a uniform sample of all that the agent drove."""
+    """True if it belongs to a uniform sample of all that the agent drove."""
 
 
 class Agent(Part):
@@ -53,7 +53,7 @@ class Agent(Part):
     """
 
     knows_horizon: ClassVar[bool] = False
-    """Whether its policies see the time to go, so that tests must last as long as episodes."""
+    """True if its policies see the time to go, so that tests must last as long as episodes."""
 
     @abstractmethod
     def init(self, spec: Spec, key: PRNGKeyArray) -> Any: ...

@@ -1,4 +1,4 @@
-"""What was seen: trajectories, their drives and the growing dataset."""
+"""Trajectories, their drives and the growing dataset: what was seen."""
 
 from ctmle.data.dataset import Dataset, Transitions, sample_transitions
 from ctmle.data.drive import ClosedLoop, Drive, Recorded

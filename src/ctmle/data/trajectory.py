@@ -1,4 +1,4 @@
-"""What was seen in one episode."""
+"""Trajectory: the looks of one episode."""
 
 from typing import Any
 

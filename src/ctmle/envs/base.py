@@ -19,7 +19,7 @@ Scalar = Float[Array, ""]
 
 
 class Spec(eqx.Module):
-    """What an agent may know of a system: everything but its drift and its diffusion.
+    """Everything about a system that an agent may know: all but its drift and its diffusion.
 
     The paper gives the agent the reward b, the start x_ini and the horizon T; it must learn the dynamics. `env.spec` is
     the spec of an `Env`; for a plant of your own without equations, fill one in.

@@ -23,7 +23,7 @@ class Pendulum(Env):
     horizon: Positive = eqx.field(static=True, default=10.0)
     """[T] Length of an episode and of each test trajectory, in seconds."""
     start: Literal["hanging", "uniform"] = eqx.field(static=True, default="hanging")
-    """Where episodes start: hanging at rest, or at a random angle and velocity."""
+    """Start of episodes: hanging at rest, or at a random angle and velocity."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-2.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(2.0,))
 

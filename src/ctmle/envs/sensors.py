@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 class Sensor(eqx.Module):
-    """What a look returns of an observed state."""
+    """Measurement of an observed state at a look."""
 
     @abstractmethod
     def measure(self, y: Float[Array, "*batch observed"], key: PRNGKeyArray) -> Float[Array, "*batch observed"]:

@@ -36,6 +36,7 @@ GREATEST_SPREAD = 1e6
 """Largest spread of a coordinate over a gap, in units of one segment's noise: larger ones are scaled down to it."""
 
 
+@dataclass(frozen=True)
 class Law(Part):
     """(sde, control, t, y, gap) -> density of the state after the gap, under the control that acts during it.
 
@@ -44,6 +45,12 @@ class Law(Part):
     """
 
     choices: ClassVar[Registry] = LAWS
+
+    solver: SolverKind = "rk3"
+    """Integrator of the drift between looks: steps of order 3, 4 or 5 (dopri5 is Dormand-Prince, the papers'), or
+    Dormand-Prince with error control (adaptive: for stiff systems; several times slower)."""
+    longest_step: Positive = 0.0625
+    """Longest step of the integrator in seconds: steep feedback must be resolved. The adaptive one chooses its own."""
 
     @abstractmethod
     def __call__(
@@ -62,12 +69,6 @@ class Law(Part):
 @dataclass(frozen=True)
 class EulerCovariance(Law):
     """The mean follows the drift; the covariance is g^2 * gap (step 2c of the paper's appendix)."""
-
-    solver: SolverKind = "rk3"
-    """Integrator of the drift between looks: steps of order 3, 4 or 5 (dopri5 is Dormand-Prince, the papers'), or
-    Dormand-Prince with error control (adaptive: for stiff systems; several times slower)."""
-    longest_step: Positive = 0.0625
-    """Longest step of the integrator in seconds; the adaptive one chooses its own."""
 
     def __call__(
         self,
@@ -104,12 +105,6 @@ class LinearisedMoments(Law):
     segments, the gradient also follows how the covariance changes with the slopes of the drift, at a third more
     operations; in a single one there is little of it.
     """
-
-    solver: SolverKind = "rk3"
-    """Integrator of the drift between looks: steps of order 3, 4 or 5 (dopri5 is Dormand-Prince, the papers'), or
-    Dormand-Prince with error control (adaptive: for stiff systems; several times slower)."""
-    longest_step: Positive = 0.0625
-    """Longest step of the integrator in seconds: steep feedback must be resolved. The adaptive one chooses its own."""
 
     def __call__(
         self,

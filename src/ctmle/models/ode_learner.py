@@ -13,7 +13,7 @@ from ctmle.envs.base import Spec
 from ctmle.models.integrate import SolverKind
 from ctmle.models.laws import parts_of
 from ctmle.models.learner import Context, Learner
-from ctmle.models.model import Ensemble, Model, trained_part
+from ctmle.models.model import Ensemble, Model, at_rates, trained_part
 from ctmle.models.networks import DriftNetwork
 from ctmle.models.prediction import MultiStep, OdeControlKind, Prediction, Slopes
 from ctmle.settings import Count, CountFromZero, NonNegative, Positive, Share, option
@@ -137,6 +137,7 @@ class ODELearner(Learner):
         noise = jnp.mean(self.noise_floor + jnp.exp(log_noise))
         measured = dict(zip(self.metrics, (fitting, norm, jnp.sqrt(missed), noise), strict=True))
         bad = jnp.sum(1.0 - jnp.isfinite(losses), axis=0) > 0
+        drift_updates = at_rates(self.model, state.ensemble, drift_updates)
         ensemble = eqx.combine(eqx.apply_updates(trained, drift_updates), fixed)
         return ODEFit(ensemble, log_noise, optimiser), measured, where_first(bad, batch.y[:, :-1])
 

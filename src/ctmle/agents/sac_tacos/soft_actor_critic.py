@@ -18,7 +18,7 @@ from ctmle.training.updates import Step, Trainer, Update, where_first
 
 
 class SacState(eqx.Module):
-    """What is learned, with its optimisers; `statistics` normalise what the networks see."""
+    """Networks and temperature with their optimisers; `statistics` normalise the networks' inputs."""
 
     statistics: Statistics
     actor: Actor
