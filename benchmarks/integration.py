@@ -14,7 +14,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-from ctmle.data.dataset import Transitions, sample_transitions
+from ctmle.data.batches import Transitions, sample_transitions
 from ctmle.envs import Env
 from ctmle.lab.session import Session
 from ctmle.models import SDE, LinearisedMoments
@@ -78,7 +78,7 @@ def errors(path: str) -> dict[str, list[float]]:
         raise SystemExit(f"{path}: no checkpoint to read the data from")
     data = run.restore(session.checkpoint).data
     batch = sample_transitions(data, jax.random.key(0), subsequences=40, length=5, chained=False)
-    truth, control = Truth(run.plant.env), batch.closed_loop(run.spec)
+    truth, control = Truth(run.plant.env), batch.drives.control(run.spec)
 
     def drift(t: jax.Array, y: jax.Array) -> jax.Array:
         return truth.drift(y, control(t, y))

@@ -1,5 +1,7 @@
 """What we saw: padding, growth, and that sampled pairs are pairs of looks that really followed each other."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctmle.data import ClosedLoop, Dataset, Recorded, Trajectory, sample_transitions
+from ctmle.envs import LinearQuadratic
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -34,8 +37,8 @@ def test_counts_every_look_once_and_grows_past_its_capacity():
     assert int(data.looks) == 33
     assert data.capacity == 8
     assert int(data.real.sum()) == 33
-    np.testing.assert_array_equal(data.states[1, :9, 1], np.arange(9))
-    np.testing.assert_array_equal(data.policies[:5], np.arange(5))
+    np.testing.assert_array_equal(data.states[5:14, 1], np.arange(9))
+    np.testing.assert_array_equal(data.drives.policies[:5], np.arange(5))
 
 
 @given(st.lists(st.sampled_from([7, 9, 15]), min_size=1, max_size=3), st.integers(0, 99), st.sampled_from([1, 3]))
@@ -46,8 +49,8 @@ def test_pairs_without_random_looks(lengths, seed, length):
     np.testing.assert_array_equal(batch.gap, 1.0)
     np.testing.assert_array_equal(batch.y_next[..., 1] - batch.y[..., 1], 1.0)
     np.testing.assert_array_equal(batch.y[..., 0], batch.y_next[..., 0])
-    np.testing.assert_array_equal(batch.policies[:, None] + 0 * batch.t, batch.y[..., 0])
-    longest = np.asarray(lengths)[np.asarray(batch.policies, int)] - 1
+    np.testing.assert_array_equal(batch.drives.policies[:, None] + 0 * batch.t, batch.y[..., 0])
+    longest = np.asarray(lengths)[np.asarray(batch.drives.policies, int)] - 1
     assert np.all(np.asarray(batch.t) + 1 <= longest[:, None])
     np.testing.assert_array_equal(np.diff(batch.t, axis=1), 1.0)
 
@@ -89,7 +92,7 @@ def test_trajectories_shorter_than_a_subsequence_give_the_pairs_that_they_have(p
         batch = sample_transitions(data, jax.random.key(seed), subsequences=5, length=6, chained=chained)
         assert np.all(np.asarray(batch.gap) >= 1.0)
         np.testing.assert_array_equal(batch.y_next[..., 1] - batch.y[..., 1], batch.gap)
-        longest = np.asarray(lengths)[np.asarray(batch.policies, int)] - 1
+        longest = np.asarray(lengths)[np.asarray(batch.drives.policies, int)] - 1
         assert np.all(np.asarray(batch.y_next[..., 1]) <= longest[:, None])
 
 
@@ -138,8 +141,69 @@ def test_a_trajectory_wraps_a_policy_and_keeps_a_drive():
     assert Trajectory(*looks).drive is None
 
 
-@pytest.mark.parametrize("drive", [None, Recorded(jnp.arange(5.0), jnp.zeros((5, 1)))], ids=["none", "recorded"])
-def test_a_dataset_refuses_trajectories_without_a_policy(drive):
-    looks = Trajectory(jnp.arange(5.0), jnp.zeros((5, 2)), jnp.zeros((5, 1)), drive)
-    with pytest.raises(ValueError, match="does not say which policy drove it: pass the policy as its drive"):
+def test_a_dataset_refuses_a_trajectory_without_a_drive():
+    looks = Trajectory(jnp.arange(5.0), jnp.zeros((5, 2)), jnp.zeros((5, 1)))
+    with pytest.raises(ValueError, match="does not say what drove it: pass the policy, or Recorded"):
         dataset([5]).add(looks)
+
+
+def recorded_trajectory(looks: int, mark: float, pieces: int) -> Trajectory:
+    """Looks at times 0, 1, 2, ... under a control that is mark + k from the k-th piece on."""
+    begins = jnp.linspace(0.0, looks - 1.0, pieces, endpoint=False)
+    drive = Recorded(begins, mark + jnp.arange(pieces, dtype=jnp.float32)[:, None])
+    plain = trajectory(looks, mark)
+    return Trajectory(plain.times, plain.states, drive(plain.times, plain.states), drive)
+
+
+class Constant(eqx.Module):
+    """u = value, whatever the state."""
+
+    value: jax.Array
+
+    def __call__(self, t, y):
+        return jnp.broadcast_to(self.value, (*t.shape, 1))
+
+
+SPEC = dataclasses.replace(LinearQuadratic().spec, control_low=(-1e6,), control_high=(1e6,))
+
+
+@given(st.lists(st.tuples(st.sampled_from([4, 9, 15]), st.booleans()), min_size=1, max_size=4), st.integers(0, 99))
+def test_recorded_and_closed_loop_episodes_each_give_the_control_that_acted(episodes, seed):
+    """Also at both ends of a gap, where the control of the gap counts and not that of its neighbours."""
+    data: Dataset | None = None
+    drives = []
+    for i, (looks, recorded) in enumerate(episodes):
+        mark = 100.0 * (i + 1)
+        episode = recorded_trajectory(looks, mark, 2 * looks) if recorded else trajectory(looks, mark)
+        episode = eqx.tree_at(
+            lambda e: e.drive, episode, episode.drive if recorded else ClosedLoop(Constant(jnp.asarray(mark)))
+        )
+        data = (Dataset.empty(episode, 1) if data is None else data).add(episode)
+        drives.append(episode.drive)
+    assert data is not None
+    batch = sample_transitions(data, jax.random.key(seed), subsequences=6, length=3, chained=False)
+    rows = np.asarray(batch.y[:, 0, 0]).astype(int) // 100 - 1
+    shares = jnp.asarray([0.0, 0.3, 0.999])
+    times = (batch.t[..., None] + batch.gap[..., None] * shares).reshape(6, -1)
+    found = batch.drives.control(SPEC)(times, jnp.zeros((*times.shape, 2)))
+    at_end = batch.drives.control(SPEC)(batch.t + batch.gap, batch.y_next)
+    for group, row in enumerate(rows):
+        expected = drives[row](times[group], jnp.zeros((times.shape[1], 2)))
+        np.testing.assert_array_equal(found[group], expected)
+        np.testing.assert_array_equal(at_end[group, :, 0], expected.reshape(-1, 3)[:, -1])
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_trajectory_comes_back_as_it_was_added(recorded):
+    data = dataset([5, 7])
+    added = recorded_trajectory(6, 50.0, 9) if recorded else trajectory(6, 50.0)
+    back = data.add(added).add(trajectory(3, 60.0)).trajectory(2)
+    assert jax.tree.structure(back) == jax.tree.structure(added)
+    for ours, theirs in zip(jax.tree.leaves(back), jax.tree.leaves(added), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_gaps_do_not_cross_episodes():
+    data = dataset([3, 2, 4], capacity=4)
+    follows = np.asarray(data.follows)
+    np.testing.assert_array_equal(np.flatnonzero(follows), [0, 1, 3, 5, 6, 7])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.interpolate import CubicHermiteSpline
 
-from ctmle.data import Dataset, Sequences, Trajectory, sample_sequences
+from ctmle.data import Dataset, Drives, Sequences, Trajectory, sample_sequences
 from ctmle.envs import Pendulum, Spec
 from ctmle.envs.observation import Observation
 from ctmle.models import SDE, Context, DriftNetwork, ODELearner, World
@@ -79,7 +79,7 @@ def random_sequences(groups: int, looks: int, seed: int = 0) -> Sequences:
         u=jnp.asarray(random.uniform(-1, 1, (groups, looks, 1))),
         u_slope=jnp.asarray(random.normal(size=(groups, looks, 1))),
         real=jnp.ones((groups, looks), bool),
-        policies=policies,
+        drives=Drives.closed(policies, groups),
     )
 
 
@@ -111,7 +111,7 @@ def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
         ).ys
 
     def member(sde):
-        rows = (batch.policies, coefficients, batch.t, batch.y[:, 0])
+        rows = (batch.drives.policies, coefficients, batch.t, batch.y[:, 0])
         return eqx.filter_vmap(lambda *row: path(sde, *row))(*rows)
 
     return eqx.filter_vmap(member)(ensemble.stacked)
@@ -240,7 +240,7 @@ def test_gradient_matching_finds_a_linear_drift():
     model = DriftNetwork(hidden=(32,))
     learner = learner_with(updates=600, rate=1e-2, matching_batch=32, noise_level=0.1, model=model)
     fit = trained(learner, "matching", data, learner.init(spec, jax.random.key(1)), 0, 600, 0, spec).state
-    y, u = data.states[:3].reshape(-1, 2), data.controls[:3].reshape(-1, 1)
+    y, u = data.states[data.real], data.controls[data.real]
     truth = LINEAR.drift(y, u)
     for i in range(2):
         error = member_of(fit.ensemble.stacked, i).drift(y, u) - truth
@@ -287,13 +287,13 @@ def test_stretches_are_consecutive_looks_of_one_trajectory_with_its_slopes():
     assert data is not None
     batch = sample_sequences(data, jax.random.key(0), count=400, length=4)
     np.testing.assert_array_equal(np.diff(batch.t, axis=1), 1.0)
-    np.testing.assert_array_equal(batch.y[..., 0], 100 * batch.policies[:, None] + batch.t)
+    np.testing.assert_array_equal(batch.y[..., 0], 100 * batch.drives.policies[:, None] + batch.t)
     starts = np.asarray(batch.t[:, 0])
     for row, looks in enumerate((9, 6, 12)):
-        own = starts[np.asarray(batch.policies) == row]
+        own = starts[np.asarray(batch.drives.policies) == row]
         assert set(own) == set(range(looks - 3))
         slopes = np.gradient(np.arange(float(looks)) ** 2)
-        chosen = np.asarray(batch.policies) == row
+        chosen = np.asarray(batch.drives.policies) == row
         np.testing.assert_allclose(batch.u_slope[chosen, :, 0], slopes[np.asarray(batch.t[chosen], int)])
 
 

@@ -106,7 +106,7 @@ def test_optimism_reaches_its_share_of_the_gradient_and_no_sample_repels_the_mod
         trained, fixed = trained_part(learner.model, fit.ensemble)
 
         def losses(sde):
-            law = learner.law(sde, batch.closed_loop(SPEC), batch.t, batch.y, batch.gap, longest_gap=0.125)
+            law = learner.law(sde, batch.drives.control(SPEC), batch.t, batch.y, batch.gap, longest_gap=0.125)
             residual = SPEC.observation.residual(batch.y_next, law.mean)
             leverage = jax.lax.stop_gradient(objective.leverage(law, batch.gap))
             of_sample = weights[0] * objective(law, residual, batch.gap, key)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctmle.data import Dataset, Trajectory, Transitions
+from ctmle.data import Dataset, Drives, Trajectory, Transitions
 from ctmle.envs import Env, LinearQuadratic, Pendulum
 from ctmle.models import Context, DiagonalNetwork, Optimism, TrueSDE, Values, World
 from ctmle.models.optimism import advantage
@@ -162,7 +162,7 @@ def test_advantage_is_reward_plus_discounted_target_minus_value():
     y, y_next, u = jnp.ones((2, 3, 2)), 2 * jnp.ones((2, 3, 2)), jnp.ones((2, 3, 1))
     gap = jnp.full((2, 3), 0.25)
     u_next = -u
-    batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, u_next, None)
+    batch = Transitions(jnp.zeros((2, 3)), y, u, gap, y_next, u_next, Drives.closed(None, 2))
     found = advantage(SpecReward(spec), Values(state.critic, other, 5.0), batch)
     gained = 0.5 * 0.25 * (spec.reward(y, u) + np.exp(-0.05) * spec.reward(y_next, u_next))
     expected = gained + np.exp(-0.05) * other(gap, y_next) - state.critic(batch.t, y)

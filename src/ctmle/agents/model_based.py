@@ -11,8 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Past, Progress
 from ctmle.data.dataset import Dataset
-from ctmle.data.finite import check_looks
-from ctmle.data.trajectory import Trajectory
+from ctmle.data.trajectory import Trajectory, check_looks
 from ctmle.envs.base import Spec
 from ctmle.models.learner import Context, Learner
 from ctmle.models.reward import KnownReward, Reward

@@ -1,11 +1,13 @@
-"""Trajectory: the looks of one episode."""
+"""Trajectory: the looks of one episode, and checks of them before anything is learned."""
 
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ctmle.data.drive import ClosedLoop, Drive
+from ctmle.training.failures import NotFinite
 
 
 class Trajectory(eqx.Module):
@@ -47,3 +49,16 @@ class Trajectory(eqx.Module):
     def policy(self) -> Any:
         """The policy that drove the plant in closed loop, if one did."""
         return self.drive.policy if isinstance(self.drive, ClosedLoop) else None
+
+
+def check_looks(trajectory: Trajectory) -> None:
+    """Raise ValueError for too few looks, NotFinite for a look with NaN or inf, simulated or real."""
+    looks, least = trajectory.looks, 3 if trajectory.random else 2
+    if looks < least or (trajectory.random and looks % 2 == 0):
+        kind = "grid looks with a random look between each two, so 3, 5, 7, ..." if trajectory.random else "2 or more"
+        raise ValueError(f"a trajectory with {looks} looks has no gap to learn from: it needs {kind}")
+    columns = {"time": trajectory.times, "state": trajectory.states, "control": trajectory.controls}
+    for name, values in columns.items():
+        bad = np.flatnonzero(~np.isfinite(np.asarray(values).reshape(looks, -1)).all(axis=1))
+        if bad.size:
+            raise NotFinite(f"the {name} of look {bad[0]}", "in this trajectory", "fix the look, or leave it out")

@@ -237,10 +237,14 @@ def restored(agent: Agent, schedule: Schedule, spec: Spec, checkpoint: Checkpoin
 
     def as_saved(place: Any, node: Any) -> Any:
         """Datasets grow, so their size is the file's. The schedule says which looks are random."""
-        times = checkpoint.arrays.get(f"{jax.tree_util.keystr(place)}.times")
-        if not isinstance(node, Dataset) or times is None or times.ndim != 2:
+        name, sizes = jax.tree_util.keystr(place), {key: array.shape[:1] for key, array in checkpoint.arrays.items()}
+        if not isinstance(node, Dataset) or not (sizes.get(f"{name}.times") and sizes.get(f"{name}.lengths")):
             return node
-        return node.room(*times.shape, random=flat(schedule).get("random_looks", False))
+        (looks,), (episodes,) = sizes[f"{name}.times"], sizes[f"{name}.lengths"]
+        pieces = next(iter(sizes.get(f"{name}.drives.recorded.times", ())), None)
+        closed = any(key.startswith(f"{name}.drives.policies") for key in sizes)
+        random = flat(schedule).get("random_looks", False)
+        return node.sized(looks, episodes, pieces, closed=closed, random=random)
 
     def like() -> Any:
         fresh = agent.init(spec, jax.random.key(0))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ctmle.data.drive import ControlLaw
 from ctmle.models.gaussian import Gaussian, cholesky
 from ctmle.models.integrate import Points, SolverKind, Times, mean_path, short_scan
 from ctmle.models.model import SDE
@@ -19,7 +20,6 @@ from ctmle.registry import LAWS, Registry
 from ctmle.settings import Part, Positive
 
 Tree = TypeVar("Tree")
-ControlLaw = Callable[[Times, Points], Float[Array, "*batch samples control"]]
 Factors = Float[Array, "*batch samples observed observed"]
 
 LONGEST_SEGMENT = 0.125

@@ -155,13 +155,13 @@ def measure_scales(ensemble: Ensemble, spec: Spec, data: Dataset) -> Ensemble:
     """Measure the sizes of inputs and of slopes between looks in `data`, for the networks to work in."""
     real, members = data.real, ensemble.members
     inputs = jnp.concatenate([spec.observation.features(data.states), data.controls], axis=-1)
-    gaps = jnp.maximum(jnp.diff(data.times, axis=1), SHORTEST_GAP)[..., None]
-    slopes = spec.observation.residual(data.states[:, 1:], data.states[:, :-1]) / gaps
-    counted = jnp.where(real[:, 1:, None], gaps, 0.0)
+    gaps = jnp.maximum(jnp.diff(data.times), SHORTEST_GAP)[:, None]
+    slopes = spec.observation.residual(data.states[1:], data.states[:-1]) / gaps
+    counted = jnp.where(data.follows[:, None], gaps, 0.0)
 
     def size(values: Array, weights: Array) -> Array:
         """Compute the weighted root mean square."""
-        return jnp.maximum(jnp.sqrt(jnp.sum(weights * values**2, axis=(0, 1)) / jnp.sum(weights)), 1e-3)
+        return jnp.maximum(jnp.sqrt(jnp.sum(weights * values**2, axis=0) / jnp.sum(weights)), 1e-3)
 
     def for_each_member(scale: Array) -> Array:
         return jnp.broadcast_to(scale, (members, *scale.shape))
@@ -170,7 +170,7 @@ def measure_scales(ensemble: Ensemble, spec: Spec, data: Dataset) -> Ensemble:
     log_scale = None if ensemble.stacked.log_scale is None else for_each_member(jnp.log(START_SHARE * ceiling))
     measured = dataclasses.replace(
         ensemble.stacked,
-        input_scale=for_each_member(size(inputs, real[..., None].astype(inputs.dtype))),
+        input_scale=for_each_member(size(inputs, real[:, None].astype(inputs.dtype))),
         # A slope over a short gap is mostly noise: it counts by the gap's length.
         drift_scale=for_each_member(size(slopes, counted)),
         diffusion_ceiling=for_each_member(ceiling),

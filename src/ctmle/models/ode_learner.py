@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.data.sequences import sample_sequences
+from ctmle.data.batches import sample_sequences
 from ctmle.envs.base import Spec
 from ctmle.models.integrate import SolverKind
 from ctmle.models.laws import parts_of

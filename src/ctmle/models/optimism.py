@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from ctmle.data.dataset import Transitions
+from ctmle.data.batches import Transitions
 from ctmle.models.world import Values
 from ctmle.settings import Part, Positive, option
 

@@ -8,11 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ctmle.data.drive import closed_loops
-from ctmle.data.sequences import Sequences
+from ctmle.data.batches import Sequences
+from ctmle.data.drive import ControlLaw
 from ctmle.envs.base import Spec
 from ctmle.models.integrate import SolverKind, mean_path
-from ctmle.models.laws import ControlLaw
 from ctmle.models.model import SDE
 
 Residuals = Float[Array, "groups predicted observed"]
@@ -46,17 +45,15 @@ class MultiStep(Prediction):
     control: OdeControlKind = "interpolated"
 
     def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
-        control = closed_loops(spec, batch.policies) if self.control == "closed-loop" else interpolated(spec, batch)
-
-        def drift(t: Array, y: Array) -> Array:
-            return sde.drift(y, control(t, y))
+        curve = interpolated(spec, batch) if self.control == "interpolated" else None
 
         def next_look(y: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
-            t, gap = interval
-            y = mean_path(drift, t, y, gap, self.segments, self.solver)[-1]
+            t, end = interval
+            control = batch.drives.over(t, end).control(spec, curve)
+            y = mean_path(lambda t, y: sde.drift(y, control(t, y)), t, y, end - t, self.segments, self.solver)[-1]
             return y, y
 
-        _, later = jax.lax.scan(next_look, batch.y[:, 0], (batch.t[:, :-1].T, jnp.diff(batch.t).T))
+        _, later = jax.lax.scan(next_look, batch.y[:, 0], (batch.t[:, :-1].T, batch.t[:, 1:].T))
         return spec.observation.residual(batch.y[:, 1:], jnp.swapaxes(later, 0, 1))
 
 

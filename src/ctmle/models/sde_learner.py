@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from ctmle.data.dataset import sample_transitions
+from ctmle.data.batches import sample_transitions
 from ctmle.envs.base import Spec
 from ctmle.models.laws import Law, LinearisedMoments
 from ctmle.models.learner import Context, Learner
@@ -83,7 +83,7 @@ class SDELearner(Learner):
         batch = sample_transitions(
             inputs.data, batch_key, subsequences=self.batch, length=self.length, chained=self.chained
         )
-        control = batch.held if self.control == "hold" else batch.closed_loop(spec)
+        control = batch.held if self.control == "hold" else batch.drives.control(spec)
         bonus, lean, weight = jnp.zeros(batch.gap.shape), jnp.zeros(batch.gap.shape), jnp.zeros(())
         if self.optimism is not None:
             bonus = advantage(inputs.world.reward, inputs.values, batch)

@@ -34,8 +34,9 @@ class StartPool(eqx.Module):
     """States that were seen, and the box that they span, coordinate by coordinate (angles on their circle)."""
 
     spec: Spec
-    states: Float[Array, "rows looks observed"]
-    lengths: Int[Array, " rows"]
+    states: Float[Array, "looks observed"]
+    first: Int[Array, " episodes"]
+    lengths: Int[Array, " episodes"]
     count: Int[Array, ""]
     low: Float[Array, " state"]
     high: Float[Array, " state"]
@@ -57,14 +58,14 @@ class MixedStarts(Starts):
     def prepare(self, context: Context) -> StartPool:
         data = context.data
         low, high = data_box(context.spec, data)
-        return StartPool(context.spec, context.states, data.lengths, data.count, low, high)
+        return StartPool(context.spec, context.states, data.first, data.lengths, data.count, low, high)
 
     def sample(self, prepared: StartPool, key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates:
         pool, spec, shape = prepared, prepared.spec, (members, particles)
         kind_key, row_key, look_key, reset_key, box_key = jax.random.split(key, 5)
         rows = jax.random.randint(row_key, shape, 0, pool.count)
         looks = jax.random.randint(look_key, shape, 0, pool.lengths[rows])
-        seen = pool.states[rows, looks]
+        seen = pool.states[pool.first[rows] + looks]
         reset = jax.vmap(jax.vmap(spec.reset))(jax.random.split(reset_key, shape))
         box = jax.random.uniform(box_key, (*shape, pool.low.shape[0]), minval=pool.low, maxval=pool.high)
         kind = jax.random.uniform(kind_key, (*shape, 1))
@@ -77,7 +78,7 @@ def data_box(spec: Spec, data: Dataset) -> tuple[Float[Array, " state"], Float[A
     x = spec.observation.decode(data.states)
     is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
     x = jnp.where(is_angle, wrap_angle(x), x)
-    real = data.real[..., None]
-    low = jnp.min(jnp.where(real, x, jnp.inf), axis=(0, 1))
-    high = jnp.max(jnp.where(real, x, -jnp.inf), axis=(0, 1))
+    real = data.real[:, None]
+    low = jnp.min(jnp.where(real, x, jnp.inf), axis=0)
+    high = jnp.max(jnp.where(real, x, -jnp.inf), axis=0)
     return low, high

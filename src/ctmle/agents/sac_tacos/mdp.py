@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.replay import Decisions
-from ctmle.data.finite import check_looks
-from ctmle.data.trajectory import Trajectory
+from ctmle.data.trajectory import Trajectory, check_looks
 from ctmle.envs.base import Spec
 from ctmle.plants.controller import Decision
 from ctmle.plants.ticks import tick_times
