@@ -1,13 +1,15 @@
 """What ENODE is made of: predictions and losses against diffrax and scipy, slopes, curves through controls."""
 
+from functools import partial
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats
 from scipy.interpolate import CubicHermiteSpline
 
@@ -15,7 +17,7 @@ from ctmle.data import Dataset, Drives, Sequences, Trajectory, sample_sequences
 from ctmle.envs import Pendulum, Spec
 from ctmle.envs.observation import Observation
 from ctmle.models import SDE, Context, DriftNetwork, ODELearner, World
-from ctmle.models.prediction import MultiStep, Slopes, interpolated
+from ctmle.models.prediction import interpolated, match_slopes, predict_looks
 from ctmle.models.world import SpecReward
 from ctmle.planning import ActorCritic, Policy, init_feedback, random_signal, rollout
 from ctmle.plants import simulate
@@ -83,6 +85,10 @@ def random_sequences(groups: int, looks: int, seed: int = 0) -> Sequences:
     )
 
 
+def looks_by(segments: int, control: Any):
+    return partial(predict_looks, segments=segments, solver="rk4", control=control)
+
+
 def reference_paths(ensemble, batch: Sequences, control: str) -> jax.Array:
     """Every stretch under every member, by adaptive steps of diffrax; curves through controls are scipy's."""
     curves = [CubicHermiteSpline(*rows) for rows in zip(batch.t, batch.u, batch.u_slope, strict=True)]
@@ -122,7 +128,7 @@ def test_a_multi_step_prediction_is_that_of_adaptive_steps(control):
     batch, ensemble = random_sequences(4, 5), ensemble_of(2)
     expected = reference_paths(ensemble, batch, control)
     for i in range(2):
-        found = MultiStep(segments=4, control=control)(SPEC, member_of(ensemble.stacked, i), batch)
+        found = looks_by(4, control)(SPEC, member_of(ensemble.stacked, i), batch)
         np.testing.assert_allclose(found, SPEC.observation.residual(batch.y[:, 1:], expected[i]), atol=2e-5)
 
 
@@ -159,7 +165,7 @@ def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
             fit = trained(learner, "dynamics", data, fit, first, count, 2).state
         first += count
         model = (fit.ensemble, fit.log_noise)
-        ours.append(float(jnp.mean(losses_of(learner, MultiStep(segments=2, control=control), *model, batch))))
+        ours.append(float(jnp.mean(losses_of(learner, looks_by(2, control), *model, batch))))
         reference.append(reference_loss(model, batch, control))
     np.testing.assert_allclose(ours, reference, rtol=1e-3, atol=1e-3)
     assert np.all(np.diff(reference) < 0)
@@ -169,7 +175,7 @@ def test_the_drift_loss_on_a_fixed_dataset_falls_as_the_reference_says():
 def test_the_gradient_is_that_of_adaptive_steps():
     """Along a random direction in the parameters, against central differences of the reference."""
     batch, ensemble = random_sequences(2, 4, seed=3), ensemble_of(1)
-    learner, prediction = learner_with(), MultiStep(segments=8, control="closed-loop")
+    learner, prediction = learner_with(), looks_by(8, "closed-loop")
     log_noise = jnp.full((1, 2), np.log(0.5 - FLOOR))
 
     def loss(ensemble):
@@ -230,7 +236,7 @@ def test_slopes_of_a_linear_system_are_matched_to_third_order():
     sizes = []
     for gap, looks in ((0.1, 21), (0.05, 41)):
         batch = sample_sequences(linear_data(gap, looks), jax.random.key(0), count=1, length=looks)
-        residual = Slopes()(no_angles(), LINEAR, batch)
+        residual = match_slopes(no_angles(), LINEAR, batch)
         sizes.append(float(jnp.max(jnp.abs(residual))))
     assert sizes[0] / sizes[1] == pytest.approx(8, rel=0.2)
 

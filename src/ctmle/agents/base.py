@@ -8,7 +8,7 @@ from jaxtyping import Array, Key, PRNGKeyArray
 
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
-from ctmle.plants.controller import Controller
+from ctmle.plants.base import Controller
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 from ctmle.settings import Part

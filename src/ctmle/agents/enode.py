@@ -3,11 +3,10 @@
 from typing import Any
 
 from ctmle.agents.model_based import ModelBasedAgent
-from ctmle.models.learner import Learner
 from ctmle.models.ode_learner import ODELearner
-from ctmle.planning.actor_critic import ActorCritic
+from ctmle.models.world import Learner
+from ctmle.planning.actor_critic import ActorCritic, Improver
 from ctmle.planning.exploration import Exploration, SmoothSignals
-from ctmle.planning.improver import Improver
 
 LOOKING: dict[str, Any] = {"gap": 0.1, "random_looks": False}
 

@@ -13,16 +13,12 @@ from ctmle.agents.base import Agent, Past, Progress
 from ctmle.data.dataset import Dataset
 from ctmle.data.trajectory import Trajectory, check_looks
 from ctmle.envs.base import Spec
-from ctmle.models.learner import Context, Learner
-from ctmle.models.reward import KnownReward, Reward
 from ctmle.models.sde_learner import SDELearner
-from ctmle.models.survival import NeverEnds, Survival
-from ctmle.models.world import World
-from ctmle.planning.actor_critic import ActorCritic
+from ctmle.models.world import Context, KnownReward, Learner, NeverEnds, Reward, Survival, World
+from ctmle.planning.actor_critic import ActorCritic, Improver
 from ctmle.planning.exploration import Exploration, SmoothSignals, plain
-from ctmle.planning.improver import Improver
 from ctmle.planning.policy import Policy
-from ctmle.schedules.base import Advice, DecidedLooks, Looks, NoAdvice, Schedule
+from ctmle.schedules.base import Advice, DecidedLooks, Looks, Schedule
 from ctmle.settings import Count, Positive
 from ctmle.training.updates import Span, Stage, Trainer, failed, run_updates
 
@@ -177,7 +173,7 @@ class ModelBasedAgent(Agent):
 
     def advice(self, state: AgentState) -> Advice:
         """Return what a schedule may ask before it decides the next looks."""
-        return NoAdvice()
+        return Advice()
 
     def history(self, state: AgentState) -> list[Past]:
         pasts = []

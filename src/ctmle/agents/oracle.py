@@ -4,9 +4,8 @@ from typing import Any
 
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.envs.base import Env
-from ctmle.models.known import KnownModel
-from ctmle.planning.actor_critic import ActorCritic
-from ctmle.planning.improver import Improver
+from ctmle.models.world import KnownModel
+from ctmle.planning.actor_critic import ActorCritic, Improver
 
 
 def Oracle(env: Env, improver: Improver = ActorCritic(bootstrap_episodes=1), **settings: Any) -> ModelBasedAgent:  # noqa: N802

@@ -11,8 +11,7 @@ from ctmle.lab.experiment import Evaluation, SuccessRule
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
 from ctmle.planning.rollout import rollout
-from ctmle.plants.base import Plant
-from ctmle.plants.controller import Controller
+from ctmle.plants.base import Controller, Plant
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.grid import Equidistant
 from ctmle.training.failures import NotFinite

@@ -1,6 +1,7 @@
 """Fit an ensemble of ODEs by the Gaussian likelihood of its multi-step predictions (ENODE)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -12,10 +13,10 @@ from ctmle.data.batches import sample_sequences
 from ctmle.envs.base import Spec
 from ctmle.models.integrate import SolverKind
 from ctmle.models.laws import parts_of
-from ctmle.models.learner import Context, Learner
 from ctmle.models.model import Ensemble, Model, at_rates, trained_part
 from ctmle.models.networks import DriftNetwork
-from ctmle.models.prediction import MultiStep, OdeControlKind, Prediction, Slopes
+from ctmle.models.prediction import OdeControlKind, match_slopes, predict_looks
+from ctmle.models.world import Context, Learner
 from ctmle.settings import Count, CountFromZero, NonNegative, Positive, Share, option
 from ctmle.training.adam import Adam
 from ctmle.training.devices import member_means, member_norms
@@ -108,7 +109,8 @@ class ODELearner(Learner):
         count = self.matching_batch if matching else self.batch
         batch = sample_sequences(inputs.data, step.key, count=count, length=self.length)
         segments = parts_of(inputs.longest_gap, self.longest_step)
-        prediction: Prediction = Slopes() if matching else MultiStep(segments, self.solver, self.control)
+        how = {"segments": segments, "solver": self.solver, "control": self.control}
+        prediction = match_slopes if matching else partial(predict_looks, **how)
         counted = jnp.where(batch.real[:, 1:], 1.0, 0.0)
         trained, fixed = trained_part(self.model, state.ensemble)
 

@@ -1,7 +1,5 @@
 """Predictions of consecutive looks by an ODE (Yildiz et al., 2021, "Continuous-time model-based RL")."""
 
-from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
@@ -18,43 +16,31 @@ Residuals = Float[Array, "groups predicted observed"]
 OdeControlKind = Literal["interpolated", "closed-loop"]
 
 
-class Prediction:
-    """Measurements minus what a member predicts, for all looks of a sequence but the first."""
-
-    @abstractmethod
-    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals: ...
-
-
-@dataclass(frozen=True)
-class Slopes(Prediction):
-    """Gradient matching: each gap by itself, without integration, by the drift half-way between its two looks."""
-
-    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
-        rise = spec.observation.residual(batch.y[:, 1:], batch.y[:, :-1])
-        half_way = batch.y[:, :-1] + 0.5 * rise
-        control = 0.5 * (batch.u[:, 1:] + batch.u[:, :-1])
-        return rise - jnp.diff(batch.t)[..., None] * sde.drift(half_way, control)
+def match_slopes(spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
+    """Return measurements minus predictions of each gap by itself: by the drift half-way between its two looks."""
+    rise = spec.observation.residual(batch.y[:, 1:], batch.y[:, :-1])
+    half_way = batch.y[:, :-1] + 0.5 * rise
+    control = 0.5 * (batch.u[:, 1:] + batch.u[:, :-1])
+    return rise - jnp.diff(batch.t)[..., None] * sde.drift(half_way, control)
 
 
-@dataclass(frozen=True)
-class MultiStep(Prediction):
-    """All looks from the first one on: the ODE is solved through the whole sequence, `segments` steps to each gap."""
+def predict_looks(
+    spec: Spec, sde: SDE, batch: Sequences, *, segments: int, solver: SolverKind, control: OdeControlKind
+) -> Residuals:
+    """Return measurements minus predictions of all looks from the first one: the ODE is solved through the sequence.
 
-    segments: int = 1
-    solver: SolverKind = "rk4"
-    control: OdeControlKind = "interpolated"
+    Each gap has `segments` steps.
+    """
+    curve = interpolated(spec, batch) if control == "interpolated" else None
 
-    def __call__(self, spec: Spec, sde: SDE, batch: Sequences) -> Residuals:
-        curve = interpolated(spec, batch) if self.control == "interpolated" else None
+    def next_look(y: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
+        t, end = interval
+        law = batch.drives.over(t, end).control(spec, curve)
+        y = mean_path(lambda t, y: sde.drift(y, law(t, y)), t, y, end - t, segments, solver)[-1]
+        return y, y
 
-        def next_look(y: Array, interval: tuple[Array, Array]) -> tuple[Array, Array]:
-            t, end = interval
-            control = batch.drives.over(t, end).control(spec, curve)
-            y = mean_path(lambda t, y: sde.drift(y, control(t, y)), t, y, end - t, self.segments, self.solver)[-1]
-            return y, y
-
-        _, later = jax.lax.scan(next_look, batch.y[:, 0], (batch.t[:, :-1].T, batch.t[:, 1:].T))
-        return spec.observation.residual(batch.y[:, 1:], jnp.swapaxes(later, 0, 1))
+    _, later = jax.lax.scan(next_look, batch.y[:, 0], (batch.t[:, :-1].T, batch.t[:, 1:].T))
+    return spec.observation.residual(batch.y[:, 1:], jnp.swapaxes(later, 0, 1))
 
 
 def interpolated(spec: Spec, batch: Sequences) -> ControlLaw:

@@ -11,11 +11,11 @@ from jaxtyping import Array, PRNGKeyArray
 from ctmle.data.batches import sample_transitions
 from ctmle.envs.base import Spec
 from ctmle.models.laws import Law, LinearisedMoments
-from ctmle.models.learner import Context, Learner
 from ctmle.models.model import SDE, Ensemble, Model, at_rates, trained_part
 from ctmle.models.networks import DiagonalNetwork
 from ctmle.models.objectives import NegativeLogLikelihood, Objective
 from ctmle.models.optimism import Optimism, advantage
+from ctmle.models.world import Context, Learner
 from ctmle.settings import Count, NonNegative, Positive, Share, option
 from ctmle.training.adam import Adam
 from ctmle.training.devices import member_means, member_norms

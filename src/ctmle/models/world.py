@@ -1,13 +1,17 @@
-"""The world that a policy is improved in: SDEs, a reward, and whether episodes end."""
+"""The world that a policy is improved in, and the parts that learn it: dynamics, reward, and how episodes end."""
 
+from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.envs.base import Spec
-from ctmle.models.model import Members
+from ctmle.data.dataset import Dataset
+from ctmle.envs.base import Env, Spec
+from ctmle.models.model import Members, TrueSDE
+from ctmle.training.updates import Trainer
 
 
 class World(eqx.Module):
@@ -16,6 +20,67 @@ class World(eqx.Module):
     sde: Members
     reward: Callable[..., Array]
     hazard: Callable[..., Array] | None = None
+
+
+class Values(eqx.Module):
+    """The critic V(t, y), its target V', and the time constant of the discount exp(-t / discount_time)."""
+
+    critic: Any
+    target: Any
+    discount_time: float = eqx.field(static=True)
+
+
+class Context(eqx.Module):
+    """All that trained parts may read of each other: the data, the current world and the current values."""
+
+    spec: Spec
+    data: Dataset
+    world: World
+    values: Values
+    episode: Int[Array, ""]
+    longest_gap: float = eqx.field(static=True)
+
+    @property
+    def observed(self) -> int:
+        return self.spec.observation.size
+
+    @property
+    def states(self) -> Float[Array, "looks observed"]:
+        """Estimated states at the looks: with an exact sensor, the measurements."""
+        return self.data.states
+
+
+class Learner(Trainer):
+    """Learns drift and diffusion from data."""
+
+    @abstractmethod
+    def sde(self, state: Any) -> Members:
+        """Return the SDEs that are believed."""
+
+    def constants(self, episode: int) -> dict[str, float]:
+        """Return what to log of an episode that is known without measuring."""
+        return {}
+
+
+@dataclass(frozen=True)
+class KnownModel(Learner):
+    """Knows the environment's own SDE (in physical coordinates, where it is an SDE)."""
+
+    env: Env = field(hash=False, compare=False)
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> TrueSDE:
+        return TrueSDE(self.env)
+
+    def sde(self, state: TrueSDE) -> TrueSDE:
+        return state
+
+
+class Reward(Trainer):
+    """Gives the reward b(t, y, u) that policies are improved for."""
+
+    @abstractmethod
+    def reward(self, state: Any) -> Callable[..., Array]:
+        """Return the reward per unit of time, over batches."""
 
 
 class SpecReward(eqx.Module):
@@ -29,9 +94,31 @@ class SpecReward(eqx.Module):
         return self.spec.reward(y, u)
 
 
-class Values(eqx.Module):
-    """The critic V(t, y), its target V', and the time constant of the discount exp(-t / discount_time)."""
+@dataclass(frozen=True)
+class KnownReward(Reward):
+    """The reward of the spec, as the paper assumes."""
 
-    critic: Any
-    target: Any
-    discount_time: float = eqx.field(static=True)
+    def init(self, spec: Spec, key: PRNGKeyArray) -> SpecReward:
+        return SpecReward(spec)
+
+    def reward(self, state: SpecReward) -> Callable[..., Array]:
+        return state
+
+
+class Survival(Trainer):
+    """Gives the rate at which episodes end by themselves."""
+
+    @abstractmethod
+    def hazard(self, state: Any) -> Callable[..., Array] | None:
+        """Return the rate h(t, y, u), over batches; None if episodes never end by themselves."""
+
+
+@dataclass(frozen=True)
+class NeverEnds(Survival):
+    """Episodes last until the horizon, as in the paper."""
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> None:
+        return None
+
+    def hazard(self, state: None) -> None:
+        return None

@@ -1,5 +1,6 @@
 """The continuous-time actor-critic: improve controls by differentiating returns through the learned SDE."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +11,8 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.base import Spec
-from ctmle.models.learner import Context
 from ctmle.models.model import Members
-from ctmle.models.world import Values, World
-from ctmle.planning.improver import Improver
+from ctmle.models.world import Context, Values, World
 from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, rollout
 from ctmle.planning.starts import MixedStarts, Starts
@@ -21,12 +20,24 @@ from ctmle.settings import Count, Positive, Share, Widths, option
 from ctmle.training.adam import Adam
 from ctmle.training.devices import mean_gradient
 from ctmle.training.mlp import Mlp, with_fixed_networks
-from ctmle.training.updates import Stage, Step, Update, where_first
+from ctmle.training.updates import Stage, Step, Trainer, Update, where_first
 
 IMPROVE = Stage("policy", 0, stream=5)
 
 SATURATION_COST = 0.01
 """Price of saturated controls: small next to any reward; it keeps a policy alive where the reward is flat."""
+
+
+class Improver(Trainer):
+    """Improves a policy in the current world."""
+
+    @abstractmethod
+    def feedback(self, state: Any) -> Feedback:
+        """Return the current policy's feedback."""
+
+    @abstractmethod
+    def values(self, state: Any) -> Values:
+        """Return the critic and what it is discounted by."""
 
 
 class Critic(eqx.Module):

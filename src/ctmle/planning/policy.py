@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.base import Spec
-from ctmle.plants.controller import Continuous
+from ctmle.plants.base import Continuous
 from ctmle.training.mlp import Mlp
 
 

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
 from ctmle.envs.observation import wrap_angle
-from ctmle.models.learner import Context
 from ctmle.models.model import Particles
+from ctmle.models.world import Context
 from ctmle.settings import Part, Share, option
 
 TimesAndStates = tuple[Float[Array, "members particles"], Particles]

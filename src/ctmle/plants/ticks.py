@@ -14,7 +14,7 @@ from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
 from ctmle.envs.sde import sde_step
-from ctmle.plants.controller import DecidesLooks
+from ctmle.plants.base import DecidesLooks
 
 
 class TickPath(eqx.Module):

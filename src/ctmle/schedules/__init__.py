@@ -1,17 +1,5 @@
 """When we look: measurement schedules."""
 
-from ctmle.schedules.base import Advice, DecidedLooks, Looks, NoAdvice, Schedule
-from ctmle.schedules.grid import Equidistant, Grid
-from ctmle.schedules.random_gaps import ExponentialGaps, UniformGaps
-
-__all__ = [
-    "Advice",
-    "DecidedLooks",
-    "Equidistant",
-    "ExponentialGaps",
-    "Grid",
-    "Looks",
-    "NoAdvice",
-    "Schedule",
-    "UniformGaps",
-]
+from ctmle.schedules.base import Advice as Advice, DecidedLooks as DecidedLooks, Looks as Looks, Schedule as Schedule
+from ctmle.schedules.grid import Equidistant as Equidistant, Grid as Grid
+from ctmle.schedules.random_gaps import ExponentialGaps as ExponentialGaps, UniformGaps as UniformGaps

@@ -1,6 +1,6 @@
 """Measurement times of an episode, and the schedules that decide them."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import ClassVar
 
 import equinox as eqx
@@ -25,18 +25,11 @@ class DecidedLooks(eqx.Module):
     """No times in advance: at each look the controller decides when the next one is."""
 
 
-class Advice(ABC):
-    """What an agent knows that a schedule may use. Methods, so that nothing is computed unless it is asked for."""
+class Advice:
+    """What an agent knows that a schedule may use; here, nothing. Methods compute only what is asked for."""
 
-    @abstractmethod
     def return_variance(self) -> float | None:
         """Estimate the variance of the return of the next policy; None if the agent has no estimate."""
-
-
-class NoAdvice(Advice):
-    """Advice of an agent that offers none."""
-
-    def return_variance(self) -> float | None:
         return None
 
 

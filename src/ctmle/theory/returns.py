@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from ctmle.envs.base import Env
-from ctmle.plants.simulate import simulate_many
+from ctmle.plants.simulated import simulate_many
 from ctmle.schedules.base import Looks
 
 

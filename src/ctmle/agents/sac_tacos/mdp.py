@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ctmle.agents.sac_tacos.replay import Decisions
 from ctmle.data.trajectory import Trajectory, check_looks
 from ctmle.envs.base import Spec
-from ctmle.plants.controller import Decision
+from ctmle.plants.base import Decision
 from ctmle.plants.ticks import tick_times
 from ctmle.settings import Count, NonNegative, OpenShare, Part, Positive
 

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
 from ctmle.agents.sac_tacos.networks import Actor
 from ctmle.agents.sac_tacos.replay import Statistics
-from ctmle.plants.controller import Decision, Holds
+from ctmle.plants.base import Decision, Holds
 
 
 class TacosPolicy(Holds):
