@@ -8,8 +8,11 @@ import pytest
 from tiny import AGENT
 
 from ctmle.agents import Agent, Oracle
-from ctmle.data import Trajectory
+from ctmle.data import Recorded, Trajectory
 from ctmle.envs import Pendulum
+from ctmle.lab.run import restored
+from ctmle.lab.storage.run_folder import Checkpoint
+from ctmle.lab.storage.trees import arrays_of
 from ctmle.models import SDELearner
 from ctmle.options import apply, flat
 from ctmle.planning import ActorCritic
@@ -154,3 +157,16 @@ def test_the_oracle_plans_in_the_true_sde_with_nothing_to_learn():
 def test_parts_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match="particles 1 is fewer than one for each of the 2 ensemble members"):
         apply(AGENT, {"particles": 1})
+
+
+def test_a_state_with_recorded_episodes_is_restored_as_it_was(tmp_path):
+    """A log, or hardware that held its controls, before the first policy of the agent's own."""
+    state = AGENT.init(ENV.spec, jax.random.key(0))
+    for number in range(3):
+        policy, looks = AGENT.policy(state), SCHEDULE.looks(jax.random.key(number), 4.0)
+        seen = simulate(ENV, policy, looks, jax.random.key(number), step=0.05)
+        drive = Recorded(seen.times, seen.controls) if number < 2 else policy
+        state = AGENT.observe(state, Trajectory(seen.times, seen.states, seen.controls, drive, seen.random))
+        checkpoint = Checkpoint(tmp_path, arrays_of(state), [], False)
+        assert same(restored(AGENT, SCHEDULE, ENV.spec, checkpoint), state)
+        assert (state.data.drives.policies is None) == (number < 2)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctmle.data import Dataset, sample_transitions
+from ctmle.data import Dataset, Recorded, Trajectory, sample_transitions
 from ctmle.envs import Pendulum
 from ctmle.models import (
     Context,
@@ -23,7 +23,7 @@ from ctmle.models import (
 from ctmle.models.model import at_rates, trained_part
 from ctmle.models.optimism import LARGEST_LEAN
 from ctmle.models.world import SpecReward
-from ctmle.planning import ActorCritic, Policy, init_feedback, random_signal
+from ctmle.planning import ActorCritic, Policy, init_feedback, random_signal, silent_signal
 from ctmle.plants import simulate
 from ctmle.schedules import Equidistant
 from ctmle.training import Adam, Span, Step, run_updates
@@ -182,3 +182,23 @@ def test_each_member_is_clipped_by_its_own_norm():
     _, state = adam(parameters, gradient, norms, adam.init(parameters), step)
     moments = next(leaf for leaf in jax.tree.leaves(state) if leaf.shape == (2, 3))
     np.testing.assert_allclose(moments, 0.1 * np.array([[1.0, 0.0, 0.0], [0.0, 0.5, 0.0]]), rtol=1e-6)
+
+
+def test_recorded_controls_give_the_losses_of_the_policy_that_applied_them(count_calls):
+    """A constant control, as a policy in closed loop or as a record of it. Longer episodes trace nothing."""
+    traces = count_calls(SDELearner, "update")
+    still = Policy(init_feedback(SPEC, jax.random.key(0), (8,)), silent_signal(SPEC, 3), jnp.zeros(()))
+    record = Recorded(jnp.linspace(0.0, 6.0, 50, endpoint=False), jnp.zeros((50, 1)))
+    learner, losses = learner_with(rate=1.3e-3), {}
+    for drives in ((still, still), (record, record), (record, still)):
+        data = None
+        for drive, seconds in zip(drives, (4.0, 6.0), strict=True):
+            looks = Equidistant(0.125).looks(jax.random.key(1), seconds)
+            seen = simulate(ENV, still, looks, jax.random.key(2), step=0.05)
+            trajectory = Trajectory(seen.times, seen.states, seen.controls, drive, seen.random)
+            data = (Dataset.empty(trajectory, 4) if data is None else data).add(trajectory)
+            fit, context = fit_of(data, learner)
+            outcome = run_updates(learner, "dynamics", context, fit, Span.of(0, 3, jax.random.key(3)))
+            found = [float(outcome.metrics[name]) for name in ("dynamics_loss", "dynamics_gradient")]
+            np.testing.assert_allclose(found, losses.setdefault(seconds, found), rtol=1e-5)
+    assert traces["SDELearner.update"] == 3

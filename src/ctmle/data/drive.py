@@ -70,7 +70,7 @@ class Drives(eqx.Module):
             recorded = recorded or Recorded(drive.times[:0], drive.values[:0])
             begin = int(np.max(np.where(self.is_recorded, self.last + 1, 0)))
             end = begin + len(drive.times)
-            size = room_for(end, len(recorded.times))
+            size = room_for(end, len(recorded.times) or episodes * len(drive.times))
             new = ((recorded.times, drive.times), (recorded.values, drive.values))
             recorded = Recorded(*(with_entries(column, slice(begin, end), values, size) for column, values in new))
         return Drives(
