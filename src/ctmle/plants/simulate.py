@@ -9,9 +9,8 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ctmle.data.drive import ClosedLoop
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env
+from ctmle.envs.base import Env, sde_step
 from ctmle.envs.observation import ObservationKind
-from ctmle.envs.sde import sde_step
 from ctmle.plants.controller import DecidesLooks
 from ctmle.plants.ticks import decided_trajectory, run_ticks
 from ctmle.schedules.base import DecidedLooks, Looks
