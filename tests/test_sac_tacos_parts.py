@@ -9,12 +9,18 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
-from ctmle.agents.sac_tacos.history import EMPTY, History
-from ctmle.agents.sac_tacos.losses import actor_loss, cautious, critic_loss, soft_target, temperature_loss
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding
-from ctmle.agents.sac_tacos.networks import init_actor, init_critics, squashed_log_prob
-from ctmle.agents.sac_tacos.replay import LEAST_SPREAD, Decisions, Replay, Statistics
-from ctmle.agents.sac_tacos.soft_actor_critic import SoftActorCritic
+from ctmle.agents.sac_tacos.memory import EMPTY, LEAST_SPREAD, Decisions, History, Replay, Statistics
+from ctmle.agents.sac_tacos.networks import action_values, init_actor, init_critics, sample_action, squashed_log_prob
+from ctmle.agents.sac_tacos.soft_actor_critic import (
+    SoftActorCritic,
+    actor_loss,
+    cautious,
+    critic_loss,
+    soft_target,
+    soft_value,
+    temperature_loss,
+)
 from ctmle.data import Trajectory
 from ctmle.envs import LinearQuadratic, Pendulum
 
@@ -34,9 +40,8 @@ def mdp(env=None, **changes) -> ExtendedMdp:
 def test_losses_by_hand():
     values = jnp.asarray([[1.0, 4.0], [2.0, 3.0]])
     log_prob = jnp.asarray([-1.0, 0.5])
-    target = soft_target(
-        jnp.asarray([0.1, 0.2]), jnp.asarray([0.5, 0.0]), values, log_prob, jnp.asarray(0.2), -2.0, 1.0
-    )
+    value = soft_value(values, log_prob, jnp.asarray(0.2), -2.0, 1.0)
+    target = soft_target(jnp.asarray([0.1, 0.2]), jnp.asarray([0.5, 0.0]), value)
     # First: 0.1 + 0.5 (1 - 0.2 (-1 - 2)) = 0.9. Second: an end, so the reward alone.
     np.testing.assert_allclose(target, [0.9, 0.2], rtol=1e-6)
     # ((1 - 0.9)^2 + (4 - 0.2)^2) / 4 + ((2 - 0.9)^2 + (3 - 0.2)^2) / 4
@@ -53,7 +58,8 @@ def test_losses_by_hand():
 
 def test_no_gradient_through_the_target():
     def loss(values_next):
-        target = soft_target(jnp.ones(1), jnp.ones(1), values_next, jnp.zeros(1), jnp.asarray(0.1), -1.0, 1.0)
+        value = soft_value(values_next, jnp.zeros(1), jnp.asarray(0.1), -1.0, 1.0)
+        target = soft_target(jnp.ones(1), jnp.ones(1), value)
         return critic_loss(jnp.zeros((2, 1)), target)
 
     np.testing.assert_array_equal(jax.grad(loss)(jnp.ones((2, 1))), 0.0)
@@ -83,7 +89,9 @@ def test_an_update_moves_every_part_the_right_way():
         reward=jnp.full(64, 5.0), discount=jnp.zeros(64), seen_next=jnp.zeros((64, 4)),
     )  # fmt: skip
     later, metrics = eqx.filter_jit(LEARNER.gradient_step)(learner, batch, jnp.ones(()), key)
-    before, after = (float(jnp.mean(part.critics(batch.seen, batch.action))) for part in (learner, later))
+    before, after = (
+        float(jnp.mean(action_values(part.critics, batch.seen, batch.action))) for part in (learner, later)
+    )
     assert before < after < 5.0
     for old, new, target in zip(
         *(jax.tree.leaves(t) for t in (learner.targets, later.critics, later.targets)), strict=True
@@ -100,13 +108,15 @@ def test_twins_differ_and_batches_are_rows():
         init_actor(3, jnp.zeros(2), (8, 8), jax.random.key(0)),
     )
     seen, action = jax.random.normal(jax.random.key(1), (5, 3)), jnp.zeros((5, 2))
-    values = critics(seen, action)
+    values = action_values(critics, seen, action)
     assert values.shape == (2, 5)
-    start = init_actor(3, jnp.asarray([0.0, -1.0]), (8, 8), jax.random.key(0)).mode(jnp.zeros(3))
+    first = init_actor(3, jnp.asarray([0.0, -1.0]), (8, 8), jax.random.key(0))
+    start, _ = sample_action(first, jnp.zeros(3), jnp.zeros(2))
     np.testing.assert_allclose(start, [0.0, -0.8], atol=0.05)
     assert not np.allclose(values[0], values[1])
-    np.testing.assert_allclose(critics(seen[2], action[2]), values[:, 2], rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(actor.mode(seen), actor.sample(seen, jnp.zeros((5, 2)))[0])
+    np.testing.assert_allclose(action_values(critics, seen[2], action[2]), values[:, 2], rtol=1e-5, atol=1e-6)
+    mode, _ = sample_action(actor, seen, jnp.zeros((5, 2)))
+    np.testing.assert_array_equal(mode, jnp.tanh(actor(seen)[:, :2]))
 
 
 def numbered(numbers) -> Decisions:
@@ -227,7 +237,7 @@ LOOKS = Trajectory(
 
 @pytest.mark.parametrize(("bootstrap", "last"), [(True, 0.9**160), (False, 0.0)])
 def test_a_time_limit_is_bootstrapped_and_an_end_is_not(bootstrap, last):
-    rows = mdp(bootstrap_at_horizon=bootstrap).of_looks(LOOKS)
+    rows = mdp(bootstrap_at_horizon=bootstrap).decisions(LOOKS)
     np.testing.assert_allclose(rows.discount, [0.9**10, 0.9**30, last], rtol=1e-4, atol=1e-12)
     np.testing.assert_allclose(rows.reward, 2.0 * (np.array([0.1, 0.2, 0.3]) - 0.3), rtol=1e-5)
     np.testing.assert_allclose(rows.seen[:, -1], [10.0, 9.5, 8.0])
@@ -236,7 +246,7 @@ def test_a_time_limit_is_bootstrapped_and_an_end_is_not(bootstrap, last):
 
 def test_an_episode_cut_before_the_horizon_is_no_end():
     looks = Trajectory(LOOKS.times[:3], LOOKS.states[:3], LOOKS.controls[:3], rewards=jnp.asarray([0.1, 0.2]))
-    rows = mdp(bootstrap_at_horizon=False).of_looks(looks)
+    rows = mdp(bootstrap_at_horizon=False).decisions(looks)
     np.testing.assert_allclose(rows.discount, [0.9**10, 0.9**30], rtol=1e-4)
 
 
@@ -245,4 +255,4 @@ def test_rewards_that_were_not_measured_are_the_trapezium_of_the_looks():
     looks = Trajectory(jnp.asarray([0.0, 0.5]), jnp.asarray([[0.0], [0.5]]), jnp.asarray([[1.0], [1.0]]))
     here, there = 1 - 0.1, 1 - 0.25 - 0.1
     expected = 0.5 * 0.5 * (here + 0.9**10 * there)
-    np.testing.assert_allclose(m.of_looks(looks).reward, [expected], rtol=1e-5)
+    np.testing.assert_allclose(m.decisions(looks).reward, [expected], rtol=1e-5)

@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
-from ctmle.settings import NonNegative, Positive
+from ctmle.envs.base import Control, NoisyEnv, Scalar, State
 
 GRAVITY = 9.8
 MASS = 1.0
@@ -15,7 +14,7 @@ CENTRE = 0.5
 INERTIA = 1.0
 
 
-class Acrobot(Env):
+class Acrobot(NoisyEnv):
     """Gymnasium's Acrobot-v1, "book" equations (Sutton and Barto), all masses and lengths 1.
 
     Fully actuated as in the paper: u = (torque on joint 2, torque on joint 1), each at most 5 in size.
@@ -27,26 +26,19 @@ class Acrobot(Env):
         "enode": {"initial_trajectories": 7, "exploring_trajectories": 3, "longest_step": 0.0625},
     }
 
-    state_names: tuple[str, ...] = eqx.field(static=True)
-    angles: tuple[int, ...] = eqx.field(static=True)
-    sigma: NonNegative = eqx.field(static=True)
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
-    unit: Positive = eqx.field(static=True)
-    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
-    horizon: Positive = eqx.field(static=True)
-    """[T] Length of an episode and of each test trajectory, in seconds."""
-    underactuated: bool = eqx.field(static=True)
+    state_names: tuple[str, ...] = eqx.field(static=True, default=("th1", "th2", "w1", "w2"))
+    angles: tuple[int, ...] = eqx.field(static=True, default=(0, 1))
+    underactuated: bool = eqx.field(static=True, default=False)
     """Apply torque to the second joint alone."""
-    control_low: tuple[float, ...] = eqx.field(static=True)
-    control_high: tuple[float, ...] = eqx.field(static=True)
+    control_low: tuple[float, ...] = eqx.field(static=True, default=(-5.0, -5.0))
+    control_high: tuple[float, ...] = eqx.field(static=True, default=(5.0, 5.0))
 
     def __init__(
         self, sigma: float = 2.0, unit: float = 0.05, horizon: float = 10.0, underactuated: bool = False
     ) -> None:
-        joints = 1 if underactuated else 2
-        self.state_names, self.angles = ("th1", "th2", "w1", "w2"), (0, 1)
         self.sigma, self.unit, self.horizon, self.underactuated = sigma, unit, horizon, underactuated
-        self.control_low, self.control_high = (-5.0,) * joints, (5.0,) * joints
+        if underactuated:
+            self.control_low, self.control_high = (-5.0,), (5.0,)
 
     def drift(self, x: State, u: Control) -> State:
         th1, th2, w1, w2 = x
@@ -68,9 +60,6 @@ class Acrobot(Env):
         acceleration2 = net2 / (MASS * CENTRE**2 + INERTIA - d2**2 / d1)
         acceleration1 = -(d2 * acceleration2 + load1) / d1
         return jnp.stack([w1, w2, acceleration1, acceleration2])
-
-    def diffusion(self, x: State, u: Control) -> State:
-        return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
         """Tip straight up: exp(-distance^2 - 0.01 (w1^2+w2^2)) - 1e-4 u'u, at most 1."""

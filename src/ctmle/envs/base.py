@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -10,12 +11,30 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.observation import Observation, ObservationKind
-from ctmle.envs.sensors import Exact, Sensor
-from ctmle.settings import check_limits
+from ctmle.registry import ENVIRONMENTS, no_such
+from ctmle.settings import NonNegative, Positive, check_limits
 
 State = Float[Array, " state"]
 Control = Float[Array, " control"]
 Scalar = Float[Array, ""]
+States = Float[Array, "*batch state"]
+Observed = Float[Array, "*batch observed"]
+VectorField = Callable[[Float[Array, "..."], States], States]
+
+
+class Sensor(eqx.Module):
+    """Measurement of an observed state at a look."""
+
+    @abstractmethod
+    def measure(self, y: Observed, key: PRNGKeyArray) -> Observed:
+        """Draw a measurement of the state."""
+
+
+class Exact(Sensor):
+    """The state itself, without noise."""
+
+    def measure(self, y: Observed, key: PRNGKeyArray) -> Observed:
+        return y
 
 
 class Spec(eqx.Module):
@@ -103,6 +122,46 @@ class Env(eqx.Module):
         )
 
 
-def constant_diffusion(sigma: float, unit: float, x: State) -> State:
-    """Return g = sigma * unit for every coordinate: our reading of the paper's noise 'at every time step'."""
-    return jnp.full_like(x, sigma * unit)
+class NoisyEnv(Env):
+    """An environment whose diffusion is the same constant for every coordinate, with settings for it and the horizon.
+
+    This is our reading of the paper's noise 'at every time step'. Subclasses replace the defaults that do not suit.
+    """
+
+    sigma: NonNegative = eqx.field(static=True, default=2.0)
+    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
+    unit: Positive = eqx.field(static=True, default=0.1)
+    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
+    horizon: Positive = eqx.field(static=True, default=10.0)
+    """[T] Length of an episode and of each test trajectory, in seconds."""
+
+    def diffusion(self, x: State, u: Control) -> State:
+        return jnp.full_like(x, self.sigma * self.unit)
+
+
+def make(name: str, **settings: Any) -> Env:
+    """Make the environment of that name. Raises ValueError, with a near match, for an unknown name or setting."""
+    kind = ENVIRONMENTS.load(name)
+    known = list(signature(kind).parameters)
+    for setting in settings:
+        if setting not in known:
+            raise ValueError(no_such(f"setting of '{name}'", setting, known))
+    return kind(**settings)
+
+
+def sde_step(
+    drift: VectorField,
+    diffusion: VectorField,
+    t: Float[Array, "..."],
+    x: States,
+    dt: Float[Array, "..."],
+    dw: States,
+) -> States:
+    """Take one step of a diagonal Ito SDE, true or learned: Heun for the drift, Euler-Maruyama for the noise.
+
+    Strong order 1 for additive noise and 1/2 otherwise, weak order 1, and second order in the drift alone.
+    """
+    spread = diffusion(t, x) * dw
+    here = drift(t, x)
+    there = drift(t + dt, x + here * dt + spread)
+    return x + 0.5 * (here + there) * dt + spread

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
-from ctmle.settings import NonNegative, Positive
+from ctmle.envs.base import Control, NoisyEnv, Scalar, State
+from ctmle.settings import Positive
 
 GRAVITY = 9.8
 CART_MASS = 1.0
@@ -33,7 +33,7 @@ def tip_reward(x: State, u: Control, length: float) -> Scalar:
     return jnp.exp(-(across**2) - below**2 - 0.01 * (v**2 + w**2)) - 0.01 * u[0] ** 2
 
 
-class CartPole(Env):
+class CartPole(NoisyEnv):
     """Balance: Gymnasium's CartPole-v1 (half-length 0.5) with force 10 u, abs(u) <= 1.
 
     `bang_bang` applies the paper's fixed force: 10 in the direction of u.
@@ -46,13 +46,7 @@ class CartPole(Env):
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
-
-    sigma: NonNegative = eqx.field(static=True, default=2.0)
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
     unit: Positive = eqx.field(static=True, default=0.075)
-    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
-    horizon: Positive = eqx.field(static=True, default=10.0)
-    """[T] Length of an episode and of each test trajectory, in seconds."""
     bang_bang: bool = eqx.field(static=True, default=False)
     """Apply the paper's fixed force, in the direction of the control."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-1.0,))
@@ -62,9 +56,6 @@ class CartPole(Env):
         push = jnp.where(u[0] >= 0, 1.0, -1.0) if self.bang_bang else u[0]
         return cartpole_drift(x, 10.0 * push, half_length=0.5)
 
-    def diffusion(self, x: State, u: Control) -> State:
-        return constant_diffusion(self.sigma, self.unit, x)
-
     def reward(self, x: State, u: Control) -> Scalar:
         """Tip upright at the centre: exp(-distance^2 - 0.01 (v^2+w^2)) - 0.01 u^2, at most 1."""
         return tip_reward(x, u, length=1.0)
@@ -73,7 +64,7 @@ class CartPole(Env):
         return jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
 
 
-class CartPoleSwingUp(Env):
+class CartPoleSwingUp(NoisyEnv):
     """Swing-up: the same equations with 1.0 in place of the half-length, force 3 u, abs(u) <= 3, from hanging."""
 
     tuned = {  # noqa: RUF012
@@ -84,21 +75,12 @@ class CartPoleSwingUp(Env):
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
-
-    sigma: NonNegative = eqx.field(static=True, default=2.0)
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
     unit: Positive = eqx.field(static=True, default=0.04)
-    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
-    horizon: Positive = eqx.field(static=True, default=10.0)
-    """[T] Length of an episode and of each test trajectory, in seconds."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-3.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(3.0,))
 
     def drift(self, x: State, u: Control) -> State:
         return cartpole_drift(x, 3.0 * u[0], half_length=1.0)
-
-    def diffusion(self, x: State, u: Control) -> State:
-        return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
         """Tip upright at the centre: exp(-distance^2 - 0.01 (v^2+w^2)) - 0.01 u^2, at most 1."""

@@ -4,11 +4,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
+from ctmle.envs.base import Control, NoisyEnv, Scalar, State
 from ctmle.settings import Finite, NonNegative, Positive
 
 
-class LinearQuadratic(Env):
+class LinearQuadratic(NoisyEnv):
     """dx = (a x + u) dt + sigma * unit dW,  b = 1 - x^2 - c u^2,  started at x = 1.
 
     Over a long horizon the best policy is u = -k x with k = a + sqrt(a^2 + 1/c).
@@ -18,13 +18,8 @@ class LinearQuadratic(Env):
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x",))
     angles: tuple[int, ...] = eqx.field(static=True, default=())
-
     sigma: NonNegative = eqx.field(static=True, default=1.0)
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
-    unit: Positive = eqx.field(static=True, default=0.1)
-    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
     horizon: Positive = eqx.field(static=True, default=4.0)
-    """[T] Length of an episode and of each test trajectory, in seconds."""
     a: Finite = eqx.field(static=True, default=0.0)
     """Rate at which the state grows by itself."""
     control_cost: Positive = eqx.field(static=True, default=0.1)
@@ -39,9 +34,6 @@ class LinearQuadratic(Env):
 
     def drift(self, x: State, u: Control) -> State:
         return self.a * x + u
-
-    def diffusion(self, x: State, u: Control) -> State:
-        return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
         """1 - x^2 - c u^2, whose optimum is known."""

@@ -7,21 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ctmle.envs.base import Control, Env, Scalar, State, constant_diffusion
-from ctmle.settings import NonNegative, Positive
+from ctmle.envs.base import Control, NoisyEnv, Scalar, State
 
 
-class Pendulum(Env):
+class Pendulum(NoisyEnv):
     """Gymnasium's Pendulum-v1 (g = 10, m = l = 1) as an SDE:  w' = 15 sin(theta) + 3 u,  abs(u) <= 2."""
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(0,))
-    sigma: NonNegative = eqx.field(static=True, default=2.0)
-    """[sigma] Noise level; the diffusion is sigma * unit on every coordinate."""
-    unit: Positive = eqx.field(static=True, default=0.1)
-    """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
-    horizon: Positive = eqx.field(static=True, default=10.0)
-    """[T] Length of an episode and of each test trajectory, in seconds."""
     start: Literal["hanging", "uniform"] = eqx.field(static=True, default="hanging")
     """Start of episodes: hanging at rest, or at a random angle and velocity."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-2.0,))
@@ -30,9 +23,6 @@ class Pendulum(Env):
     def drift(self, x: State, u: Control) -> State:
         theta, w = x
         return jnp.stack([w, 15.0 * jnp.sin(theta) + 3.0 * u[0]])
-
-    def diffusion(self, x: State, u: Control) -> State:
-        return constant_diffusion(self.sigma, self.unit, x)
 
     def reward(self, x: State, u: Control) -> Scalar:
         """Upright and still: exp(-((1-cos)^2 + sin^2) - 0.01 w^2) - 0.01 u^2, at most 1."""

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ctmle.envs.sde import sde_step
+from ctmle.envs.base import sde_step
 from ctmle.models.model import Particles
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback

@@ -12,9 +12,8 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ctmle.data.drive import ClosedLoop
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env, Spec
+from ctmle.envs.base import Env, Spec, sde_step
 from ctmle.envs.observation import ObservationKind
-from ctmle.envs.sde import sde_step
 from ctmle.plants.base import Controller, DecidesLooks, Plant
 from ctmle.plants.ticks import decided_trajectory, every_tick, run_many_ticks, run_ticks
 from ctmle.schedules.base import DecidedLooks, Looks

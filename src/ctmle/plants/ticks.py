@@ -11,9 +11,8 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.data.drive import Recorded
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env
+from ctmle.envs.base import Env, sde_step
 from ctmle.envs.observation import ObservationKind
-from ctmle.envs.sde import sde_step
 from ctmle.plants.base import DecidesLooks
 
 

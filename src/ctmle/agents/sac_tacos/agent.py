@@ -1,19 +1,16 @@
 """SAC-TaCoS: soft actor-critic on the extended MDP (Treven et al., 2024)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.base import Past, Practises, Progress
-from ctmle.agents.sac_tacos.history import EMPTY, History
-from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, check_decisions, padded
-from ctmle.agents.sac_tacos.policy import TacosPolicy
-from ctmle.agents.sac_tacos.replay import Replay, Statistics
+from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, check_decisions, padded
+from ctmle.agents.sac_tacos.memory import History, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
 from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
@@ -21,6 +18,7 @@ from ctmle.plants.simulated import SimulatedSDE
 from ctmle.plants.ticks import looks_of, run_ticks
 from ctmle.schedules.base import DecidedLooks, Schedule
 from ctmle.settings import Count, Positive
+from ctmle.training.mlp import Mlp
 from ctmle.training.updates import ALL_FINITE, Outcome, Span, failed, loop_updates
 
 LEARNER, ACT, UPDATE, KEEP = 0, 1, 2, 3
@@ -48,24 +46,27 @@ PRESETS: dict[str, dict[str, Any]] = {
 class SacTacosState(eqx.Module):
     """Everything the agent knows, and how far it is in its episode.
 
-    `gathered` are the statistics of all that was seen; the learner takes them over when it next learns. `fresh`
-    decisions have been seen since it last did; of the gradient steps `due` in this episode, `pending` are to come.
+    The learner takes over the statistics of the replay when it next learns. `fresh` decisions have been seen since it
+    last did; of the gradient steps `due` in this episode, `pending` are to come.
     """
 
-    spec: Spec
+    mdp: ExtendedMdp
     key: PRNGKeyArray
     learner: SacState
-    gathered: Statistics
     replay: Replay
     history: History
     trajectories: Int[Array, ""]
-    looks: Int[Array, ""]
     updates: Int[Array, ""]
     fresh: Int[Array, ""]
     pending: Int[Array, ""]
     due: Int[Array, ""]
     retries: Int[Array, ""]
     metrics: dict[str, Float[Array, ""]]
+
+    @property
+    def looks(self) -> Int[Array, ""]:
+        """All looks so far: one for each decision, and one at the end of each trajectory."""
+        return self.replay.added + self.trajectories
 
 
 @dataclass(frozen=True)
@@ -101,19 +102,16 @@ class SacTacos(Practises):
 
     @eqx.filter_jit
     def init(self, spec: Spec, key: PRNGKeyArray) -> SacTacosState:
-        mdp, zero = self._mdp(spec), jnp.zeros((), jnp.int32)
+        mdp, zero = ExtendedMdp(spec, self.holding), jnp.zeros((), jnp.int32)
         learner = self.learner.init(mdp, jax.random.fold_in(key, LEARNER))
-        kept = eqx.filter((learner.actor, learner.statistics), eqx.is_array)
         sizes = (mdp.most_decisions + 1, spec.observation.size, spec.control_size)
         return SacTacosState(
-            spec=spec,
+            mdp=mdp,
             key=key,
             learner=learner,
-            gathered=Statistics.empty(mdp.inputs),
             replay=Replay.empty(self.replay_capacity, mdp.inputs, mdp.actions),
-            history=History.empty(self.policies_kept, *sizes, kept),
+            history=History.empty(self.policies_kept, *sizes, (learner.actor, learner.statistics)),
             trajectories=zero,
-            looks=zero,
             updates=zero,
             fresh=zero,
             pending=zero,
@@ -143,10 +141,9 @@ class SacTacos(Practises):
 
     def advance(self, state: SacTacosState, schedule: Schedule | None = None) -> SacTacosState:
         """Run the next `chunk` gradient steps. The policy decides when to look, so the schedule is not used."""
-        count = jnp.minimum(self.chunk, state.pending)
-        outcome = self._learn(state, self._span(state, count))
+        outcome = self._learn(state, self._span(state, jnp.minimum(self.chunk, state.pending)))
         if self._failed(state, outcome):
-            return eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
+            return replace(state, retries=state.retries + 1)
         return outcome.state
 
     def propose(
@@ -159,8 +156,8 @@ class SacTacos(Practises):
 
     def observe(self, state: SacTacosState, trajectory: Trajectory) -> SacTacosState:
         """Remember a trajectory; after the last one of an episode, gradient steps are due."""
-        check_decisions(trajectory, state.spec)
-        looks = padded(trajectory, self._mdp(state.spec).most_decisions)
+        check_decisions(trajectory, state.mdp.spec)
+        looks = padded(trajectory, state.mdp.most_decisions)
         return self._observe(state, looks, jnp.asarray(trajectory.looks, jnp.int32))
 
     def practise(self, state: SacTacosState, plant: SimulatedSDE, keys: Key[Array, " trajectories"]) -> SacTacosState:
@@ -169,41 +166,30 @@ class SacTacos(Practises):
             outcome = self._practise(state, plant, keys, self._span(state, jnp.zeros((), jnp.int32)))
             if not self._failed(state, outcome):
                 return outcome.state
-            state = eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
+            state = replace(state, retries=state.retries + 1)
 
     def policy(self, state: SacTacosState) -> TacosPolicy:
         return self._policy(state, state.learner.actor, state.learner.statistics)
 
     def history(self, state: SacTacosState) -> list[Past]:
         """Return a uniform sample of at most `policies_kept` trajectories, and the last one; none before the first."""
-        numbers = np.asarray(state.history.numbers)
-        newest = len(numbers) - 1
-        if numbers[newest] == EMPTY:
-            return []
-        rows = sorted((number, row) for row, number in enumerate(numbers[:-1]) if number != EMPTY)
-        _, static = eqx.partition((state.learner.actor, state.learner.statistics), eqx.is_array)
-        pasts = []
-        for number, row in [*rows, (numbers[newest], newest)]:
-            trajectory, kept = state.history.row(row)
-            policy = self._policy(state, *eqx.combine(kept, static))
-            episode = 1 + int(number) // self.trajectories_per_episode
-            pasts.append(Past(episode, policy, trajectory, sampled=row != newest))
+        kept, pasts = state.history, []
+        for row in kept.filled:
+            trajectory, drove = kept.row(row)
+            episode = 1 + int(kept.numbers[row]) // self.trajectories_per_episode
+            pasts.append(Past(episode, self._policy(state, *drove), trajectory, sampled=row < self.policies_kept))
         return pasts
 
     def parts(self, state: SacTacosState) -> dict[str, Any]:
         return {"policy": self.policy(state), "critic": state.learner.critics, "data": state.replay}
 
-    def _mdp(self, spec: Spec) -> ExtendedMdp:
-        return ExtendedMdp(spec, self.holding)
-
     def _acting(self, state: SacTacosState) -> TacosPolicy:
         key = jax.random.fold_in(jax.random.fold_in(state.key, ACT), state.trajectories)
-        policy = self._policy(state, state.learner.actor, state.learner.statistics)
-        random = (key, self._episode(state.trajectories) == 0, jnp.asarray(True))
-        return eqx.tree_at(lambda p: (p.key, p.exploring, p.drawing), policy, random)
+        exploring = self._episode(state.trajectories) == 0
+        return replace(self.policy(state), key=key, exploring=exploring, drawing=jnp.asarray(True))
 
-    def _policy(self, state: SacTacosState, actor: Any, statistics: Statistics) -> TacosPolicy:
-        mdp, no = self._mdp(state.spec), jnp.asarray(False)
+    def _policy(self, state: SacTacosState, actor: Mlp, statistics: Statistics) -> TacosPolicy:
+        mdp, no = state.mdp, jnp.asarray(False)
         return TacosPolicy(
             mdp=mdp,
             actor=actor,
@@ -211,9 +197,9 @@ class SacTacos(Practises):
             key=state.key,
             exploring=no,
             drawing=no,
-            tick=self.holding.tick,
+            tick=mdp.how.tick,
             discount_rate=mdp.discount_rate,
-            control_size=state.spec.control_size,
+            control_size=mdp.spec.control_size,
         )
 
     def _episode(self, trajectories: Int[Array, ""]) -> Int[Array, ""]:
@@ -230,67 +216,54 @@ class SacTacos(Practises):
     @eqx.filter_jit
     def _learn(self, state: SacTacosState, span: Span) -> Outcome[SacTacosState]:
         """Take the gradient steps of a span, with all statistics that were gathered."""
-        count = span.count
-        learner: SacState = eqx.tree_at(lambda learner: learner.statistics, state.learner, state.gathered)
+        learner = replace(state.learner, statistics=state.replay.statistics)
         outcome = loop_updates(self.learner, STAGE, state.replay, learner, span)
-        metrics = {name: jnp.where(count > 0, outcome.metrics[name], state.metrics[name]) for name in state.metrics}
-        learnt = eqx.tree_at(
-            lambda s: (s.learner, s.updates, s.pending, s.metrics),
-            state,
-            (outcome.state, state.updates + count, state.pending - count, metrics),
-        )
+        means, count = outcome.metrics, span.count
+        metrics = {name: jnp.where(count > 0, means[name], before) for name, before in state.metrics.items()}
+        counts = {"updates": state.updates + count, "pending": state.pending - count}
+        learnt = replace(state, learner=outcome.state, metrics=metrics, **counts)
         return Outcome(learnt, metrics, outcome.index, outcome.culprit, outcome.evidence)
 
     @eqx.filter_jit
     def _observe(self, state: SacTacosState, looks: Trajectory, count: Int[Array, ""]) -> SacTacosState:
         """Remember the first `count` of the looks, one more than there were decisions."""
         real = jnp.arange(looks.looks - 1) < count - 1
-        decisions = self._mdp(state.spec).of_looks(looks)
         trajectories, fresh = state.trajectories + 1, state.fresh + count - 1
         finished = self._episode(trajectories) > self._episode(state.trajectories)
         due = jnp.round(self.updates_per_decision * fresh).astype(jnp.int32)
         due = state.pending + jnp.where(finished, due, 0)
-        drove = eqx.filter((state.learner.actor, state.learner.statistics), eqx.is_array)
         own = state.trajectories - self.initial_trajectories
+        drove = (state.learner.actor, state.learner.statistics)
         key = jax.random.fold_in(jax.random.fold_in(state.key, KEEP), state.trajectories)
-        kept = state.history.add(own, looks, count, drove, key)
-        kept = jax.tree.map(lambda new, old: jnp.where(own >= 0, new, old), kept, state.history)
-        changes = {
-            "gathered": state.gathered.add(decisions.seen, real),
-            "replay": state.replay.add(decisions, real),
-            "history": kept,
-            "trajectories": trajectories,
-            "looks": state.looks + count,
-            "fresh": jnp.where(finished, 0, fresh),
-            "pending": due,
-            "due": due,
-            "retries": jnp.zeros_like(state.retries),
-        }
-        return eqx.tree_at(lambda s: [getattr(s, name) for name in changes], state, list(changes.values()))
+        return replace(
+            state,
+            replay=state.replay.add(state.mdp.decisions(looks), real),
+            history=state.history.add(own, looks, count, drove, key),
+            trajectories=trajectories,
+            fresh=jnp.where(finished, 0, fresh),
+            pending=due,
+            due=due,
+            retries=jnp.zeros_like(state.retries),
+        )
 
     @eqx.filter_jit
     def _practise(
         self, state: SacTacosState, plant: SimulatedSDE, keys: Key[Array, " trajectories"], span: Span
     ) -> Outcome[SacTacosState]:
-        static = eqx.filter(state, eqx.is_array, inverse=True)
+        arrays, static = eqx.partition(state, eqx.is_array)
 
         def trajectory(before: Outcome[Any], plant_key: PRNGKeyArray) -> tuple[Outcome[Any], None]:
             state = eqx.combine(before.state, static)
-            outcome = self._learn(state, Span(state.updates, state.pending, span.pace, span.key))
+            outcome = self._learn(state, replace(span, first=state.updates, count=state.pending))
             how = {"step": plant.step, "observation": plant.observation}
             path = run_ticks(plant.env, self._acting(outcome.state), plant_key, **how)
             state = self._observe(outcome.state, *looks_of(path))
-            after = eqx.tree_at(lambda c: c.state, outcome, eqx.filter(state, eqx.is_array))
+            after = replace(outcome, state=eqx.filter(state, eqx.is_array))
             # Nothing after a failure is of use; the failure itself is kept, to be reported.
             fine = before.culprit == ALL_FINITE
             return jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, before), None
 
-        nothing = Outcome(
-            eqx.filter(state, eqx.is_array),
-            state.metrics,
-            state.updates,
-            jnp.asarray(ALL_FINITE, jnp.int32),
-            jnp.full(self._mdp(state.spec).inputs, jnp.nan),
-        )
+        no_evidence = jnp.full(state.replay.observed, jnp.nan)
+        nothing = Outcome(arrays, state.metrics, state.updates, jnp.asarray(ALL_FINITE, jnp.int32), no_evidence)
         outcome, _ = jax.lax.scan(trajectory, nothing, keys)
-        return eqx.tree_at(lambda c: c.state, outcome, eqx.combine(outcome.state, static))
+        return replace(outcome, state=eqx.combine(outcome.state, static))

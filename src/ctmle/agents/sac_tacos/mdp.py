@@ -1,4 +1,4 @@
-"""The extended MDP (Treven et al. 2024, section 3): states carry the time, actions a hold, rewards are integrals."""
+"""The extended MDP (Treven et al. 2024, section 3), whose states carry the time and actions a hold, and its policy."""
 
 import math
 from dataclasses import dataclass
@@ -7,14 +7,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ctmle.agents.sac_tacos.replay import Decisions
+from ctmle.agents.sac_tacos.memory import Decisions, Statistics
+from ctmle.agents.sac_tacos.networks import sample_action
 from ctmle.data.trajectory import Trajectory, check_looks
 from ctmle.envs.base import Spec
-from ctmle.plants.base import Decision
+from ctmle.plants.base import Decision, Holds
 from ctmle.plants.ticks import tick_times
 from ctmle.settings import Count, NonNegative, OpenShare, Part, Positive
+from ctmle.training.mlp import Mlp
 
 
 @dataclass(frozen=True)
@@ -92,38 +94,24 @@ class ExtendedMdp(eqx.Module):
         """Draw controls uniformly within their bounds, holds uniformly in their logarithm."""
         return jax.random.uniform(key, (self.actions,), minval=-1.0, maxval=1.0)
 
-    def decisions(
-        self,
-        t: Float[Array, " rows"],
-        y: Float[Array, "rows observed"],
-        u: Float[Array, "rows control"],
-        t_next: Float[Array, " rows"],
-        y_next: Float[Array, "rows observed"],
-        gained: Float[Array, " rows"],
-    ) -> Decisions:
-        """Return rows of experience: r = integral of exp(-beta s) b over the hold - switch cost, d = exp(-beta hold).
+    def decisions(self, looks: Trajectory) -> Decisions:
+        """Return the decisions of an episode: r = integral of exp(-beta s) b over the hold - cost, d = exp(-beta hold).
 
-        At the horizon d is 0 if nothing comes after it.
+        Rewards that were not measured are estimated from the looks. At the horizon d is 0 if nothing comes after it.
         """
-        hold = t_next - t
-        ended = (t_next > self.spec.horizon - 0.5 * self.how.tick) & (not self.how.bootstrap_at_horizon)
+        t, y, u = looks.times, looks.states, looks.controls[:-1]
+        hold, gained = jnp.diff(t), looks.rewards
+        discount = jnp.exp(-self.discount_rate * hold)
+        if gained is None:
+            gained = 0.5 * hold * (self.spec.reward(y[:-1], u) + discount * self.spec.reward(y[1:], u))
+        ended = (t[1:] > self.spec.horizon - 0.5 * self.how.tick) & (not self.how.bootstrap_at_horizon)
         return Decisions(
-            seen=self.seen(t, y),
+            seen=self.seen(t[:-1], y[:-1]),
             action=self.action(u, hold),
             reward=self.how.reward_scale * (gained - self.how.switch_cost),
-            discount=jnp.where(ended, 0.0, jnp.exp(-self.discount_rate * hold)),
-            seen_next=self.seen(t_next, y_next),
+            discount=jnp.where(ended, 0.0, discount),
+            seen_next=self.seen(t[1:], y[1:]),
         )
-
-    def of_looks(self, looks: Trajectory) -> Decisions:
-        """Return the decisions of an episode on any plant. Unmeasured rewards are estimated from the looks."""
-        t, y, u = looks.times, looks.states, looks.controls[:-1]
-        gained = looks.rewards
-        if gained is None:
-            hold = jnp.diff(t)
-            here, there = self.spec.reward(y[:-1], u), self.spec.reward(y[1:], u)
-            gained = 0.5 * hold * (here + jnp.exp(-self.discount_rate * hold) * there)
-        return self.decisions(t[:-1], y[:-1], u, t[1:], y[1:], gained)
 
     def _scaled(self, ticks: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
         """Scale holds by their logarithm: a tick more or less matters to a short hold and not to a long one."""
@@ -135,22 +123,47 @@ class ExtendedMdp(eqx.Module):
         return jnp.asarray(self.spec.control_low, dtype), jnp.asarray(self.spec.control_high, dtype)
 
 
+class TacosPolicy(Holds):
+    """Uniformly random decisions (`exploring`), draws from the actor (`drawing`), or the actor's mode (neither).
+
+    `statistics` normalise the actor's inputs as they did in training.
+    """
+
+    mdp: ExtendedMdp
+    actor: Mlp
+    statistics: Statistics
+    key: PRNGKeyArray
+    exploring: Bool[Array, ""]
+    drawing: Bool[Array, ""]
+    tick: float = eqx.field(static=True)
+    discount_rate: float = eqx.field(static=True)
+    control_size: int = eqx.field(static=True)
+
+    def decide(self, t: Float[Array, ""], y: Float[Array, " observed"]) -> Decision:
+        key = jax.random.fold_in(self.key, jnp.round(t / self.tick).astype(jnp.uint32))
+        random_key, noise_key = jax.random.split(key)
+        noise = jnp.where(self.drawing, jax.random.normal(noise_key, (self.mdp.actions,)), 0.0)
+        action, _ = sample_action(self.actor, self.statistics.normalise(self.mdp.seen(t, y)), noise)
+        return self.mdp.decision(jnp.where(self.exploring, self.mdp.random_action(random_key), action))
+
+
 def check_decisions(trajectory: Trajectory, spec: Spec) -> None:
     """Raise ValueError, naming the fix, for a trajectory that cannot have come from this plant."""
     check_looks(trajectory)
-    size, gaps = spec.observation.size, trajectory.looks - 1
     if np.any(np.diff(np.asarray(trajectory.times)) <= 0):
         raise ValueError("the times of a trajectory must increase strictly")
-    if trajectory.states.shape[-1] != size:
+    found, size = trajectory.states.shape[-1], spec.observation.size
+    if found != size:
+        raise ValueError(f"this trajectory has {found} observed coordinates, the plant has {size}")
+    if trajectory.rewards is None:
+        return
+    looks, rewards = trajectory.looks, np.asarray(trajectory.rewards)
+    if len(rewards) != looks - 1:
         raise ValueError(
-            f"this trajectory has {trajectory.states.shape[-1]} observed coordinates, the plant has {size}"
+            f"{looks} looks have {looks - 1} gaps between them,"
+            f" but there are {len(rewards)} rewards: give one for each gap"
         )
-    if trajectory.rewards is not None and trajectory.rewards.shape[0] != gaps:
-        raise ValueError(
-            f"{trajectory.looks} looks have {gaps} gaps between them,"
-            f" but there are {trajectory.rewards.shape[0]} rewards: give one for each gap"
-        )
-    if trajectory.rewards is not None and not np.all(np.isfinite(trajectory.rewards)):
+    if not np.all(np.isfinite(rewards)):
         raise ValueError("a reward of this trajectory is NaN or inf: fix it, or leave the rewards out")
 
 
@@ -161,9 +174,6 @@ def padded(trajectory: Trajectory, decisions: int) -> Trajectory:
     def pad(column: Array) -> Array:
         return jnp.asarray(np.pad(np.asarray(column), [(0, missing)] + [(0, 0)] * (column.ndim - 1), mode="edge"))
 
-    return Trajectory(
-        times=pad(trajectory.times),
-        states=pad(trajectory.states),
-        controls=pad(trajectory.controls),
-        rewards=None if trajectory.rewards is None else pad(trajectory.rewards),
-    )
+    columns = (trajectory.times, trajectory.states, trajectory.controls, trajectory.rewards)
+    times, states, controls, rewards = jax.tree.map(pad, columns)
+    return Trajectory(times, states, controls, rewards=rewards)

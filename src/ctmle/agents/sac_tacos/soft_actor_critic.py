@@ -1,6 +1,15 @@
-"""Soft actor-critic as a trainer: critics, actor, temperature, target critics."""
+"""Soft actor-critic on the extended MDP as a trainer: critics, actor, temperature, target critics.
 
-from dataclasses import dataclass
+The losses are pure functions of numbers. Their equations are those of Haarnoja et al. (2018), "Soft Actor-Critic
+Algorithms and Applications", whose steps are of equal length. Here a decision lasts a hold, so its discount is
+exp(-beta * hold), and whatever each decision pays or costs by the way pulls holds shorter or longer. Hence two
+changes, which would matter little with equal steps:
+
+- Entropy counts in excess of its target, alpha (H - target): the Lagrangian of their constraint H >= target.
+- The twins' pessimism is a setting: see `cautious`.
+"""
+
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -9,22 +18,59 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.agents.sac_tacos.losses import actor_loss, critic_loss, soft_target, temperature_loss
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp
-from ctmle.agents.sac_tacos.networks import Actor, Critics, init_actor, init_critics
-from ctmle.agents.sac_tacos.replay import Decisions, Replay, Statistics
+from ctmle.agents.sac_tacos.memory import Decisions, Replay, Statistics
+from ctmle.agents.sac_tacos.networks import action_values, init_actor, init_critics, sample_action
 from ctmle.settings import Count, Finite, Positive, Share, Widths
+from ctmle.training.mlp import Mlp
 from ctmle.training.updates import Step, Trainer, Update, where_first
+
+Scalar = Float[Array, ""]
+Batch = Float[Array, " batch"]
+Twins = Float[Array, "twins batch"]
+
+
+def cautious(values: Twins, pessimism: float) -> Batch:
+    """Return the twins' mean minus a share of half their difference: 0 is the mean, 1 the minimum of the original.
+
+    With the minimum every decision costs what the twins disagree by, and a policy escapes that by long holds.
+    """
+    return jnp.mean(values, axis=0) - 0.5 * pessimism * (jnp.max(values, axis=0) - jnp.min(values, axis=0))
+
+
+def soft_value(values: Twins, log_prob: Batch, temperature: Scalar, target_entropy: float, pessimism: float) -> Batch:
+    """Return V(s) at one action (their equation 3): Q(s, a) - alpha (log pi(a|s) + target)."""
+    return cautious(values, pessimism) - temperature * (log_prob + target_entropy)
+
+
+def soft_target(reward: Batch, discount: Batch, value_next: Batch) -> Batch:
+    """Return what Q should be (their equation 2): r + d V(s')."""
+    return jax.lax.stop_gradient(reward + discount * value_next)
+
+
+def critic_loss(values: Twins, target: Batch) -> Scalar:
+    """Their equation 5, summed over the twins."""
+    return 0.5 * jnp.sum(jnp.mean((values - target) ** 2, axis=-1))
+
+
+def actor_loss(values: Twins, log_prob: Batch, temperature: Scalar, pessimism: float) -> Scalar:
+    """Their equation 9: alpha log pi(a|s) - Q(s, a) at reparametrised actions."""
+    return jnp.mean(temperature * log_prob - cautious(values, pessimism))
+
+
+def temperature_loss(log_temperature: Scalar, log_prob: Batch, target_entropy: float) -> Scalar:
+    """Their equation 18, in the logarithm of alpha: it rises while the entropy is below its target."""
+    return -log_temperature * jax.lax.stop_gradient(jnp.mean(log_prob) + target_entropy)
 
 
 class SacState(eqx.Module):
     """Networks and temperature with their optimisers; `statistics` normalise the networks' inputs."""
 
     statistics: Statistics
-    actor: Actor
-    critics: Critics
-    targets: Critics
-    log_temperature: Float[Array, ""]
+    actor: Mlp
+    critics: Mlp
+    targets: Mlp
+    log_temperature: Scalar
     optimisers: tuple[Any, ...]
 
 
@@ -67,37 +113,37 @@ class SoftActorCritic(Trainer):
         actor = init_actor(spec.inputs, spec.shortest, self.hidden, actor_key)
         critics = init_critics(spec.inputs, spec.actions, self.hidden, critic_key)
         log_temperature = jnp.log(jnp.asarray(self.initial_temperature))
-        parts = (actor, critics, log_temperature)
-        optimisers = [o.init(eqx.filter(part, eqx.is_array)) for o, part in zip(self.optimisers, parts, strict=True)]
+        parts: tuple[Any, ...] = (actor, critics, log_temperature)
+        optimisers = [optimiser.init(part) for optimiser, part in zip(self.optimisers, parts, strict=True)]
         return SacState(Statistics.empty(spec.inputs), actor, critics, critics, log_temperature, tuple(optimisers))
 
     def update(self, stage: str, state: SacState, inputs: Replay, step: Step) -> Update[SacState]:
         batch_key, noise_key = jax.random.split(step.key)
         batch = inputs.sample(batch_key, self.batch)
-        seen = map(state.statistics.normalise, (batch.seen, batch.seen_next))
-        normalised = eqx.tree_at(lambda b: (b.seen, b.seen_next), batch, tuple(seen))
+        normalise = state.statistics.normalise
+        normalised = replace(batch, seen=normalise(batch.seen), seen_next=normalise(batch.seen_next))
         state, metrics = self.gradient_step(state, normalised, step.pace, noise_key)
         odd = ~jnp.isfinite(batch.reward) | ~jnp.all(jnp.isfinite(batch.seen_next), axis=-1)
         return state, metrics, where_first(odd, batch.seen)
 
     def gradient_step(
-        self, state: SacState, decisions: Decisions, pace: Float[Array, ""], key: PRNGKeyArray
+        self, state: SacState, decisions: Decisions, pace: Scalar, key: PRNGKeyArray
     ) -> tuple[SacState, dict[str, Array]]:
         """Take one step, of `pace` times the usual size, on a batch of decisions with normalised inputs."""
         temperature, entropy = jnp.exp(state.log_temperature), self.target_entropy * decisions.action.shape[-1]
         noise, noise_next = jax.random.normal(key, (2, *decisions.action.shape))
-        action_next, log_prob_next = state.actor.sample(decisions.seen_next, noise_next)
-        values_next = state.targets(decisions.seen_next, action_next)
-        target = soft_target(
-            decisions.reward, decisions.discount, values_next, log_prob_next, temperature, entropy, self.pessimism
-        )
+        action_next, log_prob_next = sample_action(state.actor, decisions.seen_next, noise_next)
+        values_next = action_values(state.targets, decisions.seen_next, action_next)
+        value_next = soft_value(values_next, log_prob_next, temperature, entropy, self.pessimism)
+        target = soft_target(decisions.reward, decisions.discount, value_next)
 
-        def of_critics(critics: Critics) -> Array:
-            return critic_loss(critics(decisions.seen, decisions.action), target)
+        def of_critics(critics: Mlp) -> Array:
+            return critic_loss(action_values(critics, decisions.seen, decisions.action), target)
 
-        def of_actor(actor: Actor) -> tuple[Array, Array]:
-            action, log_prob = actor.sample(decisions.seen, noise)
-            return actor_loss(critics(decisions.seen, action), log_prob, temperature, self.pessimism), log_prob
+        def of_actor(actor: Mlp) -> tuple[Array, Array]:
+            action, log_prob = sample_action(actor, decisions.seen, noise)
+            values = action_values(critics, decisions.seen, action)
+            return actor_loss(values, log_prob, temperature, self.pessimism), log_prob
 
         def stepped(i: int, part: Any, gradient: Any) -> tuple[Any, Any]:
             updates, optimiser = self.optimisers[i].update(gradient, state.optimisers[i])
