@@ -54,6 +54,10 @@ class Agent(Part):
 
     knows_horizon: ClassVar[bool] = False
     """True if its policies see the time to go, so that tests must last as long as episodes."""
+    practises: ClassVar[bool] = False
+    """True if it has `practise`."""
+
+    trajectories_per_episode: int
 
     @abstractmethod
     def init(self, spec: Spec, key: PRNGKeyArray) -> Any: ...
@@ -88,11 +92,6 @@ class Agent(Part):
     def fits(self, spec: Spec, schedule: Schedule) -> None:
         """Raise ValueError if the agent's settings do not fit the plant or the schedule."""
 
-
-class Practises(Agent):
-    """An agent that can act and learn on a simulated plant in one compiled loop, with nothing to report in between."""
-
-    trajectories_per_episode: int
-
-    @abstractmethod
-    def practise(self, state: Any, plant: SimulatedSDE, keys: Key[Array, " trajectories"]) -> Any: ...
+    def practise(self, state: Any, plant: SimulatedSDE, keys: Key[Array, " trajectories"]) -> Any:
+        """Act and learn on a simulated plant in one compiled loop, with nothing to report in between."""
+        raise AssertionError(f"{type(self).__name__} does not practise")

@@ -5,7 +5,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from enum import IntEnum
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.base import Agent, Practises, Progress
+from ctmle.agents.base import Agent, Progress
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.data.dataset import Dataset
 from ctmle.data.trajectory import Trajectory
@@ -40,14 +39,8 @@ from ctmle.schedules.base import DecidedLooks, Looks, Schedule
 Record = dict[str, Any]
 
 
-class Stream(IntEnum):
-    """Random streams of a run. Tests have their own, so that testing a policy never changes the training."""
-
-    AGENT = 0
-    PLANT = 1
-    TEST = 2
-    IMAGINATION = 3
-    OUTPUT = 4
+AGENT, PLANT, TEST, IMAGINATION, OUTPUT = range(5)
+"""Random streams of a run. Tests have their own, so that testing a policy never changes the training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +69,11 @@ class Run:
         self.spec = self.plant.spec
         self.key = jax.random.key(experiment.training.seed)
 
-    def stream(self, purpose: Stream, number: int = 0) -> PRNGKeyArray:
+    def stream(self, purpose: int, number: int = 0) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.fold_in(self.key, purpose), number)
 
     def init(self) -> Any:
-        return self.agent.init(self.spec, self.stream(Stream.AGENT))
+        return self.agent.init(self.spec, self.stream(AGENT))
 
     def steps(self, state: Any) -> Iterator[Moment]:
         """Fit, plan, act, look; then test what was learned; and so on.
@@ -90,9 +83,9 @@ class Run:
         agent, training = self.agent, self.experiment.training
         while (progress := agent.progress(state)).episode <= training.episodes:
             seconds: dict[str, float] = defaultdict(float)
-            if progress.episode > 0 and training.test_every > 1 and isinstance(agent, Practises):
+            if progress.episode > 0 and training.test_every > 1 and agent.practises:
                 yield Moment(state, _flat(progress))
-                state, progress = self._practise(agent, state, progress, seconds)
+                state, progress = self._practise(state, progress, seconds)
             else:
                 state, progress = yield from self._episode(state, progress, seconds)
             episode = progress.episode
@@ -120,15 +113,13 @@ class Run:
             state = agent.observe(state, self.act(state, policy, looks))
         return state, progress
 
-    def _practise(
-        self, agent: Practises, state: Any, progress: Progress, seconds: dict[str, float]
-    ) -> tuple[Any, Progress]:
+    def _practise(self, state: Any, progress: Progress, seconds: dict[str, float]) -> tuple[Any, Progress]:
         """Run every episode up to the next test in one compiled loop."""
-        training, started = self.experiment.training, time.perf_counter()
+        agent, training, started = self.agent, self.experiment.training, time.perf_counter()
         last = min(training.episodes, training.test_every * math.ceil(progress.episode / training.test_every))
         count = (last - progress.episode + 1) * agent.trajectories_per_episode
         numbers = range(progress.trajectories, progress.trajectories + count)
-        keys = jnp.stack([self.stream(Stream.PLANT, number) for number in numbers])
+        keys = jnp.stack([self.stream(PLANT, number) for number in numbers])
         state = agent.practise(state, self.plant, keys)
         progress = dataclasses.replace(agent.progress(jax.block_until_ready(state)), episode=last)
         seconds["updates_seconds"] += time.perf_counter() - started
@@ -142,7 +133,7 @@ class Run:
 
     def score(self, policy: Any, episode: int) -> Score:
         """Test an episode's policy; the same policy and episode give the same score to the last digit."""
-        return evaluate(self.plant, policy, self.stream(Stream.TEST, episode), self.evaluation)
+        return evaluate(self.plant, policy, self.stream(TEST, episode), self.evaluation)
 
     def output(self, state: Any, which: str) -> tuple[Any, int]:
         """Return the policy that a run gives, with its episode: `final`, `best` by its own episode, or `random`."""
@@ -151,7 +142,7 @@ class Run:
             past = max(pasts, key=lambda past: self.episode_score(past.trajectory))
         elif which == "random":
             sampled = [past for past in pasts if past.sampled]
-            past = sampled[int(jax.random.randint(self.stream(Stream.OUTPUT), (), 0, len(sampled)))]
+            past = sampled[int(jax.random.randint(self.stream(OUTPUT), (), 0, len(sampled)))]
         else:
             past = pasts[-1]
         return past.policy, past.episode
@@ -163,7 +154,7 @@ class Run:
     def act(self, state: Any, policy: Any, looks: Looks | DecidedLooks) -> Trajectory:
         """Run a policy on the plant and look at it."""
         progress = self.agent.progress(state)
-        key, what = self.stream(Stream.PLANT, progress.trajectories), f"trajectory {progress.trajectories}"
+        key, what = self.stream(PLANT, progress.trajectories), f"trajectory {progress.trajectories}"
         what = f"{what} (episode {progress.episode})"
         trajectory = self.plant.run(policy, looks, key, what)
         self._rewards(trajectory, what)
@@ -200,7 +191,7 @@ class Run:
             world,
             self.spec,
             agent.policy(state).feedback,
-            self.stream(Stream.IMAGINATION, episode),
+            self.stream(IMAGINATION, episode),
             self.evaluation,
             step=flat(agent.improver).get("policy_step", 0.1),
         )

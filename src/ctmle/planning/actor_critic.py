@@ -60,13 +60,9 @@ class ActorCriticState(eqx.Module):
     critic_optimiser: Any
 
 
-class ActorCriticInputs(eqx.Module):
-    """What the updates of one compiled call share: the world with fixed networks, and where rollouts start."""
-
-    spec: Spec
-    world: World
-    starts: Any
-    bootstrap: Float[Array, ""]
+Inputs = tuple[World, Any, Float[Array, ""]]
+"""What the updates of one compiled call share: the world with fixed networks, where rollouts start, and the weight of
+the critic in the policy's objective."""
 
 
 @dataclass(frozen=True)
@@ -125,28 +121,21 @@ class ActorCritic(Improver):
     def stages(self, episode: int) -> tuple[Stage, ...]:
         return (Stage(IMPROVE.name, self.updates, IMPROVE.stream),)
 
-    def prepare(self, stage: str, context: Context) -> ActorCriticInputs:
-        world = context.world
-        return ActorCriticInputs(
-            spec=context.spec,
-            world=World(with_fixed_networks(world.sde), world.reward, world.hazard),
-            starts=self.starts.prepare(context),
-            bootstrap=jnp.minimum(1.0, context.episode / self.bootstrap_episodes),
-        )
+    def prepare(self, stage: str, context: Context) -> Inputs:
+        world = replace(context.world, sde=with_fixed_networks(context.world.sde))
+        return world, self.starts.prepare(context), jnp.minimum(1.0, context.episode / self.bootstrap_episodes)
 
-    def update(
-        self, stage: str, state: ActorCriticState, inputs: ActorCriticInputs, step: Step
-    ) -> Update[ActorCriticState]:
+    def update(self, stage: str, state: ActorCriticState, inputs: Inputs, step: Step) -> Update[ActorCriticState]:
         start_key, noise_key, critic_key = jax.random.split(step.key, 3)
-        world, members = inputs.world, inputs.world.sde.members
-        begin, start = self.starts.sample(inputs.starts, start_key, members, self.particles // members)
+        world, starts, bootstrap = inputs
+        members = world.sde.members
+        begin, start = self.starts.sample(starts, start_key, members, self.particles // members)
         noise = jax.random.normal(noise_key, (members, self._steps, *start.shape[1:]))
 
         def actor_loss(feedback: Feedback, pieces: tuple[Members, Array, Array, Array]) -> tuple[Array, Rollout]:
             sde, begin, start, noise = pieces
-            here = World(sde, world.reward, world.hazard)
-            path = rollout(here, feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=self.step)
-            last = inputs.bootstrap * state.target(path.times[-1], path.states[-1])
+            path = rollout(replace(world, sde=sde), feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=self.step)
+            last = bootstrap * state.target(path.times[-1], path.states[-1])
             gained = jnp.mean(returns_to_go(path.rewards, last, self.step, self.discount_time)[0])
             return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
 

@@ -4,10 +4,9 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
@@ -30,16 +29,7 @@ class Starts(Part):
     def sample(self, prepared: Any, key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates: ...
 
 
-class StartPool(eqx.Module):
-    """States that were seen, and the box that they span, coordinate by coordinate (angles on their circle)."""
-
-    spec: Spec
-    states: Float[Array, "looks observed"]
-    first: Int[Array, " episodes"]
-    lengths: Int[Array, " episodes"]
-    count: Int[Array, ""]
-    low: Float[Array, " state"]
-    high: Float[Array, " state"]
+Box = tuple[Float[Array, " state"], Float[Array, " state"]]
 
 
 @dataclass(frozen=True)
@@ -55,26 +45,25 @@ class MixedStarts(Starts):
         if self.reset_share + self.box_share > 1:
             raise ValueError("reset_starts and box_starts are shares of one whole: together at most 1")
 
-    def prepare(self, context: Context) -> StartPool:
-        data = context.data
-        low, high = data_box(context.spec, data)
-        return StartPool(context.spec, context.states, data.first, data.lengths, data.count, low, high)
+    def prepare(self, context: Context) -> tuple[Context, Box]:
+        return context, data_box(context.spec, context.data)
 
-    def sample(self, prepared: StartPool, key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates:
-        pool, spec, shape = prepared, prepared.spec, (members, particles)
+    def sample(self, prepared: tuple[Context, Box], key: PRNGKeyArray, members: int, particles: int) -> TimesAndStates:
+        (context, (low, high)), shape = prepared, (members, particles)
+        spec, data = context.spec, context.data
         kind_key, row_key, look_key, reset_key, box_key = jax.random.split(key, 5)
-        rows = jax.random.randint(row_key, shape, 0, pool.count)
-        looks = jax.random.randint(look_key, shape, 0, pool.lengths[rows])
-        seen = pool.states[pool.first[rows] + looks]
+        rows = jax.random.randint(row_key, shape, 0, data.count)
+        looks = jax.random.randint(look_key, shape, 0, data.lengths[rows])
+        seen = context.states[data.first[rows] + looks]
         reset = jax.vmap(jax.vmap(spec.reset))(jax.random.split(reset_key, shape))
-        box = jax.random.uniform(box_key, (*shape, pool.low.shape[0]), minval=pool.low, maxval=pool.high)
+        box = jax.random.uniform(box_key, (*shape, low.shape[0]), minval=low, maxval=high)
         kind = jax.random.uniform(kind_key, (*shape, 1))
         start = jnp.where(kind < self.reset_share + self.box_share, spec.observation.encode(box), seen)
         return jnp.zeros(shape), jnp.where(kind < self.reset_share, reset, start)
 
 
-def data_box(spec: Spec, data: Dataset) -> tuple[Float[Array, " state"], Float[Array, " state"]]:
-    """Return the smallest and largest value of every coordinate that was seen."""
+def data_box(spec: Spec, data: Dataset) -> Box:
+    """Return the smallest and largest value of every coordinate that was seen, angles on their circle."""
     x = spec.observation.decode(data.states)
     is_angle = jnp.asarray([i in spec.observation.angles for i in range(x.shape[-1])])
     x = jnp.where(is_angle, wrap_angle(x), x)

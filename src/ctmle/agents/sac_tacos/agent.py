@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from ctmle.agents.base import Past, Practises, Progress
+from ctmle.agents.base import Agent, Past, Progress
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, check_decisions, padded
 from ctmle.agents.sac_tacos.memory import History, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
@@ -70,7 +70,7 @@ class SacTacosState(eqx.Module):
 
 
 @dataclass(frozen=True)
-class SacTacos(Practises):
+class SacTacos(Agent):
     """Decide what to do and for how long; remember what it gave; take gradient steps on what is remembered."""
 
     learner: SoftActorCritic = SoftActorCritic()
@@ -89,6 +89,7 @@ class SacTacos(Practises):
     """Gradient steps per compiled call: how often progress is shown."""
 
     knows_horizon = True
+    practises = True
 
     def fits(self, spec: Spec, schedule: Schedule) -> None:
         how = self.holding
