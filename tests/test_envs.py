@@ -6,8 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.acrobot import AcrobotEnv
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctmle.envs import Acrobot, CartPole, CartPoleSwingUp, LinearQuadratic, Pendulum, make
 from ctmle.envs.observation import Observation, wrap_angle

@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import jax
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tiny import AGENT, ODE, TACOS, run_experiment
 
 from ctmle import agents, envs

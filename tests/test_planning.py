@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctmle.data import Dataset, Trajectory, Transitions
 from ctmle.envs import Env, LinearQuadratic, Pendulum

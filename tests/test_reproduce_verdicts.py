@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from synthetic import SHOWING, errors, gaps_fall, gaps_rise, learners, results, success_at, widths
 from tiny import run_experiment
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tiny import run_experiment
 
 from ctmle.lab.cli.main import main

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import kstest, norm
 
 from ctmle import theory
-from ctmle.theory import Problem, Smoothness, exact, quadratic
-from ctmle.theory import ornstein_uhlenbeck as ou
+from ctmle.theory import Problem, Smoothness, exact, ornstein_uhlenbeck as ou, quadratic
 
 positive = st.floats(0.1, 5)
 shares = st.floats(0.01, 0.99)

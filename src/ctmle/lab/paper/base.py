@@ -6,8 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ctmle.lab.experiment import Experiment
-from ctmle.lab.experiment import start as start_of
+from ctmle.lab.experiment import Experiment, start as start_of
 from ctmle.lab.paper.request import PaperRequest
 from ctmle.lab.paper.verdict import Verdict
 from ctmle.lab.report.run_result import RunResult
