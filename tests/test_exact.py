@@ -24,8 +24,8 @@ from ctmle.theory.exact import (
     saturated,
     stack,
 )
-from ctmle.theory.exact.precision import in_double
-from ctmle.theory.exact.summary import slope, wilson
+from ctmle.theory.exact.linear import in_double
+from ctmle.theory.exact.study import slope, wilson
 
 
 def agent_on(models, beta, chained=False):
@@ -181,12 +181,12 @@ def test_run_folder_is_whole_and_the_same_for_one_seed(tmp_path, monkeypatch):
         ({"noises": (0.0,)}, "--noises must be positive"),
         ({"noises": (0.1, 0.1)}, "twice"),
         ({"gap": 5.0}, "horizon of 4"),
-        ({"gaps": ()}, "--gaps"),
-        ({"seeds": 1}, "--seeds must be a whole number of at least 2"),
-        ({"gap_seeds": 1}, "--gap-seeds"),
-        ({"episodes": 5}, "--episodes"),
-        ({"delta": 1.0}, "--delta"),
-        ({"beta": -1.0}, "--beta must be theory, ville or a number"),
+        ({"gaps": ()}, "gaps must be positive numbers"),
+        ({"seeds": 1}, "seeds must be a whole number of at least 2"),
+        ({"gap_seeds": 1}, "gap_seeds must be a whole number of at least 2"),
+        ({"episodes": 5}, "episodes must be a whole number of at least 10"),
+        ({"delta": 1.0}, "delta must be strictly between 0 and 1"),
+        ({"beta": -1.0}, "beta must be theory, ville or a number"),
         ({"chained": True, "random_looks": False}, "--chained"),
     ],
 )

@@ -1,20 +1,63 @@
-"""Radius beta, regret bound, lambda-total complexity, and the cheapest plan: gap, episodes and looks.
+"""Bracketing numbers, radius beta, regret bound, lambda-total complexity, and the cheapest plan: gap, episodes, looks.
 
 All results hold only up to the constants and logarithms that the paper's bounds hide. Use them to compare plans;
-they do not predict the number of episodes.
+they do not predict the number of episodes. Bracketing numbers are logarithms because they overflow quickly.
 """
 
 import math
 from dataclasses import dataclass
 
+from ctmle.settings import NonNegative, OpenShare, Part, Positive, Share
+from ctmle.theory.limits import AtLeastOne, check
+
+
+def log_bracketing_finite(drifts: int, diffusions: int) -> float:
+    """log C of a finite class: C = |F||G| for every epsilon."""
+    check(AtLeastOne, drifts=drifts, diffusions=diffusions)
+    return math.log(drifts) + math.log(diffusions)
+
+
+def log_bracketing_quadratic(dimension: int, bound: float, epsilon: float) -> float:
+    """log C of (phi' M mu)^2 with ||M||_F <= sqrt(B), counted on the grid of the proof: (2 ceil(B/zeta) + 1)^(d*d).
+
+    zeta = epsilon / (3 d^2 B). `log_bracketing_quadratic_printed` is the formula that the paper prints.
+    """
+    _check_quadratic(dimension, bound, epsilon)
+    zeta = epsilon / (3 * dimension**2 * bound)
+    return dimension**2 * math.log(2 * math.ceil(bound / zeta) + 1)
+
+
+def log_bracketing_quadratic_printed(dimension: int, bound: float, epsilon: float) -> float:
+    """log C as prop:infinite prints it, (3 d^2 B^3 / epsilon)^(d*d) up to a constant: less than the count if B < 2."""
+    _check_quadratic(dimension, bound, epsilon)
+    return max(0.0, dimension**2 * math.log(3 * dimension**2 * bound**3 / epsilon))
+
+
+def eluder_bound_finite(dimension: int, bound: float, epsilon: float) -> float:
+    """Bound of prop:qua on the eluder dimension, up to a constant: d_{1/epsilon} <~ d^2 log(1 + B^2 / epsilon^2)."""
+    _check_quadratic(dimension, bound, epsilon)
+    return dimension**2 * math.log1p((bound / epsilon) ** 2)
+
+
+def eluder_bound_infinite(dimension: int, bound: float, epsilon: float) -> float:
+    """Bound that the proof of prop:infinite gives: d_{1/epsilon} <~ d^2 log(1 + d^2 B^3 / epsilon^2).
+
+    The proposition prints B^2 instead of d^2 B^3; that is `eluder_bound_finite`.
+    """
+    _check_quadratic(dimension, bound, epsilon)
+    return dimension**2 * math.log1p(dimension**2 * bound**3 / epsilon**2)
+
+
+def _check_quadratic(dimension: int, bound: float, epsilon: float) -> None:
+    check(AtLeastOne, dimension=dimension)
+    check(Positive, bound=bound, epsilon=epsilon)
+
 
 def theory_beta(episodes: int, log_bracketing: float, delta: float) -> float:
     """Radius of the theorem: beta = 5 log(N C / delta) with the bracketing number C (|F||G| for a finite class)."""
-    _check_delta(delta)
-    if episodes < 1:
-        raise ValueError(f"episodes must be at least 1, not {episodes}")
-    if log_bracketing < 0:
-        raise ValueError(f"a bracketing number is at least 1, so its logarithm cannot be {log_bracketing}")
+    check(OpenShare, delta=delta)
+    check(AtLeastOne, episodes=episodes)
+    check(NonNegative, log_bracketing=log_bracketing)
     return 5 * (math.log(episodes) + log_bracketing - math.log(delta))
 
 
@@ -25,9 +68,8 @@ def ville_beta(models: int, delta: float, sets: int = 2) -> float:
     probability at most delta / (sets M); a union bound over models and sets gives delta. The radius does not depend on
     N and is about ten times smaller than the theorem's.
     """
-    _check_delta(delta)
-    if models < 1 or sets not in (1, 2):
-        raise ValueError(f"there must be at least one model and one or two sets, not {models} and {sets}")
+    check(OpenShare, delta=delta)
+    check(AtLeastOne, models=models, sets=sets)
     return math.log(sets * models / delta)
 
 
@@ -55,47 +97,36 @@ def regret_bound(
         reward_bound: b_max, the largest reward per unit of time. The paper has 1; without the factor b_max^2 the bound
             would depend on the unit of time.
     """
-    _check_delta(delta)
-    if episodes < 1 or looks < 2:
-        raise ValueError(f"the bound needs at least 1 episode and 2 looks, not {episodes} and {looks}")
-    numbers = {"beta": [beta], "eluder": eluder, "gap_squares": [gap_squares], "variances": [variances]}
-    for name, values in (numbers | {"reward_bound": [reward_bound]}).items():
-        if not all(0 <= value < math.inf for value in values):
-            raise ValueError(f"{name} must be a number of at least 0, not {' and '.join(map(str, values))}")
+    check(OpenShare, delta=delta)
+    check(AtLeastOne, episodes=episodes)
+    check(NonNegative, beta=beta, gap_squares=gap_squares, variances=variances, reward_bound=reward_bound)
+    for dimension in eluder:
+        check(NonNegative, eluder=dimension)
+    if looks < 2:
+        raise ValueError(f"looks must be at least 2, not {looks}")
     iota = math.log(episodes / delta) * math.log(looks)
     spread = reward_bound**2 * gap_squares + variances
     return iota * (eluder[0] * beta + math.sqrt(eluder[1] * beta * spread))
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Part):
     """Quantities that determine the lambda-total complexity."""
 
-    variance: float
-    """Var^Pi, the largest total variance."""
-    horizon: float
-    """T in seconds."""
-    epsilon: float
-    """Largest allowed distance of the policy's value from the optimal one."""
-    dimension: float
-    """d, an upper bound on the eluder dimensions and beta."""
-    look_price: float
-    """lambda: a look costs lambda and an episode 1 - lambda."""
+    variance: Share
+    """[Var] Largest total variance, at most 1."""
+    horizon: Positive
+    """[T] Horizon in seconds."""
+    epsilon: Positive
+    """[epsilon] Largest allowed distance of the policy's value from the optimal one."""
+    dimension: Positive
+    """[d] Upper bound on the eluder dimension and beta."""
+    look_price: Share
+    """[lambda] A look costs lambda, an episode 1 - lambda."""
     random_looks: bool = True
-    """Count the one random look per gap too. The paper's formula omits it."""
-    reward_bound: float = 1.0
-    """b_max, the largest reward per unit of time."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.variance <= 1:
-            raise ValueError(
-                f"variance must lie between 0 and 1 (the reward's integral is at most 1), not {self.variance}"
-            )
-        if not 0 <= self.look_price <= 1:
-            raise ValueError(f"look_price is lambda and must lie between 0 and 1, not {self.look_price}")
-        for name in ("horizon", "epsilon", "dimension", "reward_bound"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)}")
+    """Count the random look in every gap too; the paper's formula does not."""
+    reward_bound: Positive = 1.0
+    """[b_max] Largest reward per second."""
 
     @property
     def looks_per_gap(self) -> int:
@@ -168,15 +199,9 @@ def plan(problem: Problem) -> GapPlan:
 
 def plan_at(problem: Problem, gaps: int) -> GapPlan:
     """Episodes, looks and cost for a given number of gaps per episode."""
-    if gaps < 1:
-        raise ValueError(f"there must be at least 1 gap per episode, not {gaps}")
+    check(AtLeastOne, gaps=gaps)
     gap = problem.horizon / gaps
     episodes = math.ceil(episode_complexity(problem, gap))
     each = problem.looks_per_gap * gaps
     cost = (1 - problem.look_price) * episodes + problem.look_price * episodes * each
     return GapPlan(gap, gaps, episodes, each, episodes * each, cost)
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")

@@ -11,12 +11,15 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from ctmle.settings import Positive
+from ctmle.theory.limits import AtLeastOne, check
+
 Points = Float[np.ndarray, " points"]
 
 
 def transition_density(y: Points, y0: float, t: float, rate: float = 1.0, noise: float = 1.0) -> Points:
     """Exact normal density, the limit of the expansion."""
-    _check(t, rate, noise)
+    check(Positive, t=t, rate=rate, noise=noise)
     variance = noise**2 * -math.expm1(-2 * rate * t) / (2 * rate)
     return np.exp(-((y - y0 * math.exp(-rate * t)) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
 
@@ -30,9 +33,8 @@ def expansion(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noi
 
 def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> Points:
     """Sum as the paper prints it, without sqrt(p_s(y) / p_s(y0))."""
-    _check(t, rate, noise)
-    if terms < 1:
-        raise ValueError(f"terms must be at least 1, not {terms}")
+    check(Positive, t=t, rate=rate, noise=noise)
+    check(AtLeastOne, terms=terms)
     functions = hermite_functions(np.append(y, y0), terms, noise / math.sqrt(2 * rate))
     decay = np.exp(-rate * t * np.arange(terms))
     return (decay * functions[:, -1]) @ functions[:, :-1]
@@ -40,7 +42,7 @@ def expansion_printed(y: Points, y0: float, t: float, terms: int, rate: float = 
 
 def truncation_bound(y0: float, t: float, terms: int, rate: float = 1.0, noise: float = 1.0) -> float:
     """Bound on |p - expansion| at any y, because Hermite functions of y / (sqrt2 scale) are at most pi^(-1/4)."""
-    _check(t, rate, noise)
+    check(Positive, t=t, rate=rate, noise=noise)
     scale = noise / math.sqrt(2 * rate)
     tail = math.exp(-rate * t * terms) / -math.expm1(-rate * t)
     return math.exp(y0**2 / (4 * scale**2)) * tail / (math.sqrt(2 * math.pi) * scale)
@@ -57,9 +59,3 @@ def hermite_functions(y: Points, count: int, scale: float) -> Float[np.ndarray, 
         before = rows[n - 2] if n > 1 else np.zeros_like(z)
         rows.append((z * rows[n - 1] - math.sqrt(n - 1) * before) / math.sqrt(n))
     return np.stack(rows[:count])
-
-
-def _check(t: float, rate: float, noise: float) -> None:
-    for name, value in (("t", t), ("rate", rate), ("noise", noise)):
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a positive number, not {value}")

@@ -15,7 +15,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
+from ctmle.settings import Positive
+from ctmle.theory.limits import AtLeastOne, check
+
 Points = Float[np.ndarray, " points"]
+Times = Float[np.ndarray, " times"]
 Advance = Callable[[Points, float, float], Points]
 
 NEAR = 1.0
@@ -40,30 +44,18 @@ def drift(y: Points, t: float) -> Points:
 
 
 def simulate(
-    times: Float[np.ndarray, " times"], samples: int, *, step: float = 5e-4, seed: int = 0
+    times: Times, samples: int, *, step: float = 5e-4, seed: int = 0, advance: Advance | None = None
 ) -> Float[np.ndarray, "times samples"]:
     """Samples of the SDE at increasing `times` in (0, pi), started from p(. | 0).
 
-    Near the node a step is split into the exact flow of -1/(4 r^2), a cube root that passes through zero, the exact
-    flow of (1 + cot(t)/2) / r, and the rest. Plain Euler-Maruyama (`simulate_plainly`) overshoots there.
+    `advance(y, t, h)` makes a step without its noise. Near the node the default splits it into the exact flow of
+    -1/(4 r^2), a cube root that passes through zero, the exact flow of (1 + cot(t)/2) / r, and the rest.
     """
-    return _simulate(times, samples, step, seed, _split_step)
-
-
-def simulate_plainly(
-    times: Float[np.ndarray, " times"], samples: int, *, step: float = 5e-4, seed: int = 0
-) -> Float[np.ndarray, "times samples"]:
-    """Samples by plain Euler-Maruyama, to show that it fails at the node."""
-    return _simulate(times, samples, step, seed, lambda y, t, h: y + h * drift(y, t))
-
-
-def _simulate(
-    times: Float[np.ndarray, " times"], samples: int, step: float, seed: int, advance: Advance
-) -> Float[np.ndarray, "times samples"]:
-    if samples < 1 or not step > 0:
-        raise ValueError(f"samples must be at least 1 and step positive, not {samples} and {step}")
+    check(AtLeastOne, samples=samples)
+    check(Positive, step=step)
     if times[0] <= 0 or times[-1] >= math.pi or np.any(np.diff(times) <= 0):
         raise ValueError("times must increase strictly between 0 and pi, where the node is on the line")
+    advance = advance or _split_step
     random = np.random.default_rng(seed)
     y, t, seen = 0.5 * random.standard_normal(samples), 0.0, []
     for end in times:
@@ -74,6 +66,13 @@ def _simulate(
         t = float(end)
         seen.append(y)
     return np.stack(seen)
+
+
+def simulate_plainly(
+    times: Times, samples: int, *, step: float = 5e-4, seed: int = 0
+) -> Float[np.ndarray, "times samples"]:
+    """Samples by plain Euler-Maruyama, to show that it overshoots at the node."""
+    return simulate(times, samples, step=step, seed=seed, advance=lambda y, t, h: y + h * drift(y, t))
 
 
 def _split_step(y: Points, t: float, h: float) -> Points:

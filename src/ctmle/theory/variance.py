@@ -1,14 +1,50 @@
-"""Total variance Var^u (def:var): an estimate from samples and the bound of prop:var.
+"""Total variance Var^u (def:var): simulated returns, an estimate from samples, and the bound of prop:var.
 
-`theory.returns` simulates returns on any environment; `theory.exact` computes Var^u exactly on enumerable classes.
+`theory.exact` computes Var^u exactly on enumerable classes.
 """
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
+from scipy.special import exprel, ndtri
+
+from ctmle.settings import NonNegative, Part, Positive
+from ctmle.theory.limits import AtLeastOne, check
+
+if TYPE_CHECKING:
+    from jaxtyping import PRNGKeyArray
+
+    from ctmle.envs.base import Env
+
+LARGEST_EXPONENT = 700.0
+"""Exponents are cut here to avoid overflow; the bounds are cut at 1 anyway."""
+
+
+def simulated_returns(
+    env: "Env", policy: Any, key: "PRNGKeyArray", *, trajectories: int = 1000, step: float = 0.02, largest: float = 1.0
+) -> Float[np.ndarray, " trajectories"]:
+    """Integrals of the reward over [0, T], divided by the largest possible integral T * `largest`, so at most 1.
+
+    Returns of a policy on any environment: samples for `estimate_variance`. Only this function loads JAX.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    from ctmle.plants.simulated import simulate_many
+    from ctmle.schedules.base import Looks
+
+    check(AtLeastOne, trajectories=trajectories)
+    check(Positive, largest=largest)
+    if not 0 < step <= env.horizon:
+        raise ValueError(f"step must lie between 0 and the horizon {env.horizon:g} s, not {step}")
+    times = jnp.linspace(0.0, env.horizon, math.ceil(env.horizon / step) + 1)
+    seen = simulate_many(env, policy, Looks(times), jax.random.split(key, trajectories), step=step)
+    rewards = np.asarray(env.spec.reward(seen.states, seen.controls), np.float64)
+    integrals = np.trapezoid(rewards, np.asarray(times, np.float64), axis=1)
+    return np.asarray(integrals / (env.horizon * largest))
 
 
 @dataclass(frozen=True)
@@ -40,22 +76,14 @@ def estimate_variance(returns: Float[np.ndarray, " samples"]) -> VarianceEstimat
 
 
 @dataclass(frozen=True)
-class Smoothness:
+class Smoothness(Part):
     """Constants of prop:var: Lipschitz constants of reward, drift and policy, a bound on ||g||_F, and T."""
 
-    reward: float
-    drift: float
-    policy: float
-    diffusion: float
-    horizon: float
-
-    def __post_init__(self) -> None:
-        for name in ("reward", "policy", "diffusion"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a number of at least 0, not {getattr(self, name)}")
-        for name in ("drift", "horizon"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a positive number, not {getattr(self, name)}")
+    reward: NonNegative
+    drift: Positive
+    policy: NonNegative
+    diffusion: NonNegative
+    horizon: Positive
 
     @property
     def rate(self) -> float:
@@ -75,21 +103,12 @@ def variance_bound_printed(constants: Smoothness) -> float:
 
 def variance_bound_tight(constants: Smoothness) -> float:
     """T L_b^2 (1 + L_u)^2 times the integral of V(t): the same proof without replacing V(t) by V(T)."""
-    c, growth = constants, _growth(constants.rate * constants.horizon)
-    integral = c.diffusion**2 * c.horizon * growth / c.rate
+    c, z = constants, min(constants.rate * constants.horizon, LARGEST_EXPONENT)
+    growth = exprel(z) - 1 if z > 1e-3 else z / 2 + z**2 / 6 + z**3 / 24  # the series does not cancel near 0
+    integral = c.diffusion**2 * c.horizon * float(growth) / c.rate
     return min(1.0, c.horizon * (c.reward * (1 + c.policy)) ** 2 * integral)
 
 
 def _printed(c: Smoothness) -> float:
-    spread = _expm1(c.rate * c.horizon)
-    return c.diffusion**2 * c.horizon * c.reward**2 * (1 + c.policy) / (2 * c.drift) * spread if c.diffusion else 0.0
-
-
-def _growth(z: float) -> float:
-    """(exp(z) - 1) / z - 1, by its series near 0 to avoid cancellation."""
-    return _expm1(z) / z - 1 if z > 1e-3 else z / 2 + z**2 / 6 + z**3 / 24
-
-
-def _expm1(z: float) -> float:
-    """exp(z) - 1, or inf where it overflows; the bounds cut it at 1."""
-    return math.expm1(z) if z < 700 else math.inf
+    spread = math.expm1(min(c.rate * c.horizon, LARGEST_EXPONENT))
+    return c.diffusion**2 * c.horizon * c.reward**2 * (1 + c.policy) / (2 * c.drift) * spread

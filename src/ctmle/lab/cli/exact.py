@@ -2,21 +2,24 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from ctmle.lab.cli.parse import parse
+from ctmle.settings import LARGEST_COUNT, CountFromZero, Limit, OpenShare, Part, Positive
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from ctmle.theory.exact.study import CaseResult, ExactCase
+    from ctmle.theory.exact.study import CaseResult, ExactCase, Report
 
 ClassName = Literal["hidden-arm", "speed", "rotation", "volatility", "feedback", "saturated"]
+Positives = Annotated[tuple[float, ...], Limit("positive numbers, at least one", 0.0, open_low=True, open_high=True)]
+Radius = Annotated[float, Limit("theory, ville or a number of at least 0", 0.0, open_high=True)]
+Seeds = Annotated[int, Limit("a whole number of at least 2", 2, LARGEST_COUNT)]
 
 NOISES: dict[str, tuple[float, ...]] = {
     "hidden-arm": (0.002, 0.02, 0.05, 0.15, 0.4),
@@ -27,11 +30,10 @@ NOISES: dict[str, tuple[float, ...]] = {
     "saturated": (0.2, 0.4, 0.8),
 }
 SEPARATIONS = (0.006, 0.01, 0.016, 0.025, 0.04, 0.06, 0.1, 0.15, 0.25, 0.4)
-LEAST = {"episodes": 10, "seeds": 2, "gap_seeds": 2, "seed": 0}
 
 
 @dataclass(frozen=True)
-class ExactCommand:
+class ExactCommand(Part):
     """Play exact CT-MLE (Algorithms 1 and 2 of the paper) on a finite class of SDEs and tabulate its regret.
 
     Writes a folder with settings, tables and plots: regret against N for every noise level, coverage and size of the
@@ -44,51 +46,41 @@ class ExactCommand:
     """Noise levels; none: the class's own, from almost nothing to large."""
     separations: tuple[float, ...] = ()
     """Hidden arm only: distances e between models, of which the worst counts; none: ten from 0.006 to 0.4."""
-    gap: float = 1.0
+    gap: Positive = 1.0
     """[Delta] Seconds between two grid looks in the study of regret against N (the horizon is 4 s)."""
-    gaps: tuple[float, ...] = (0.5, 1.0, 2.0)
+    gaps: Positives = (0.5, 1.0, 2.0)
     """Gaps in the study of regret against the gap."""
-    episodes: int = 1000
+    episodes: Annotated[int, Limit("a whole number of at least 10", 10, LARGEST_COUNT)] = 1000
     """[N] Episodes of every run."""
-    seeds: int = 200
+    seeds: Seeds = 200
     """Independent runs of every instance in the study of regret against N."""
-    gap_seeds: int = 50
+    gap_seeds: Seeds = 50
     """Independent runs of every instance in the study of regret against the gap."""
     random_looks: bool = True
     """Take one more look per gap at a uniformly random time (Algorithm 2)."""
     chained: bool = False
     """Score grid look to random look to grid look in one likelihood instead of the paper's two."""
-    beta: Literal["theory", "ville"] | float = "theory"
+    beta: Radius | Literal["theory", "ville"] = "theory"
     """[beta] Radius of the sets: 5 log(N |F||G| / delta), log(2 |F||G| / delta), or a given number."""
-    delta: float = 0.1
+    delta: OpenShare = 0.1
     """[delta] Largest probability with which the sets may miss the truth."""
-    seed: int = 0
+    seed: CountFromZero = 0
     """Seed of all random numbers."""
     out: str | None = None
     """Folder for the results; none: runs/exact-CLASS-seedSEED, with a number if that exists."""
 
 
 def checked(command: ExactCommand) -> ExactCommand:
-    """Raise ValueError for settings that cannot work; fill in the class's own noises and separations."""
+    """Raise ValueError for settings that do not fit together; fill in the class's own noises and separations."""
     hidden_arm = command.model_class == "hidden-arm"
     if command.separations and not hidden_arm:
         raise ValueError(f"--separations belong to the hidden arm: leave them out for {command.model_class}")
-    if not command.gaps:
-        raise ValueError("--gaps must be one or more positive numbers")
     for name in ("noises", "separations", "gaps"):
         values = getattr(command, name)
         if not all(0 < value < math.inf for value in values):
             raise ValueError(f"--{name} must be positive numbers, not {' '.join(map(str, values))}")
         if len(set(values)) < len(values):
             raise ValueError(f"--{name} has the same number twice: give each once")
-    for name, least in LEAST.items():
-        if getattr(command, name) < least:
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} must be a whole number of at least {least}, not {getattr(command, name)}")
-    if not 0 < command.delta < 1:
-        raise ValueError(f"--delta must lie strictly between 0 and 1, not {command.delta}")
-    if not isinstance(command.beta, str) and not 0 <= command.beta < math.inf:
-        raise ValueError(f"--beta must be theory, ville or a number of at least 0, not {command.beta}")
     if command.chained and not command.random_looks:
         raise ValueError("--chained is about random looks: leave out --no-random-looks, or --chained")
     return replace(
@@ -127,7 +119,7 @@ def radius(command: ExactCommand, models: int) -> float:
 
 
 def run_exact(
-    command: ExactCommand, report: "Callable[[int, int, ExactCase], None]" = lambda done, total, case: None
+    command: ExactCommand, report: "Report" = lambda done, total, case: None
 ) -> "tuple[Path, list[CaseResult]]":
     """Play a checked command and write its folder, whole or not at all. `report(done, total, case)` follows each case.
 
@@ -138,20 +130,12 @@ def run_exact(
     from ctmle.lab.storage.files import write_json
     from ctmle.lab.storage.results import free_folder, whole_folder
     from ctmle.theory.exact.plots import plot_results
-    from ctmle.theory.exact.study import play_cases
-    from ctmle.theory.exact.summary import rows, worst_rows
+    from ctmle.theory.exact.study import play_cases, rows, worst_rows
 
     cases, path = cases_of(command), free_folder(command.out, f"runs/exact-{command.model_class}-seed{command.seed}")
-    results = play_cases(
-        cases,
-        command.episodes,
-        lambda models: radius(command, models),
-        command.seed,
-        lambda done, case: report(done, len(cases), case),
-    )
-    settings = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(command).items()}
+    results = play_cases(cases, command.episodes, partial(radius, command), command.seed, report)
     with whole_folder(path) as folder:
-        write_json(folder / "config.json", settings)
+        write_json(folder / "config.json", asdict(command))
         save_csv(folder / "instances.csv", rows(results))
         save_csv(folder / "worst.csv", worst_rows(results))
         for name, figure in plot_results(results, command.delta).items():
@@ -165,7 +149,7 @@ def main(arguments: list[str]) -> None:
     from rich.console import Console
 
     from ctmle.lab.machine import use_compilation_cache
-    from ctmle.theory.exact.summary import worst_rows
+    from ctmle.theory.exact.study import worst_rows
 
     use_compilation_cache()
     console, started = Console(), time.perf_counter()
@@ -183,14 +167,15 @@ def main(arguments: list[str]) -> None:
 
     folder, results = run_exact(command, report)
     worst = worst_rows(results)
-    console.print(_regret_table([row for row in worst if row["study"] == "episodes"]))
-    console.print(_gap_table([row for row in worst if row["study"] == "gap"]))
+    _print_regrets([row for row in worst if row["study"] == "episodes"])
+    _print_gaps([row for row in worst if row["study"] == "gap"])
     console.print(_verdict(results, command.delta))
     console.print(f"tables, plots and settings: {folder}")
 
 
-def number_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
-    """Table for the terminal with right-aligned columns that do not wrap."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with right-aligned columns that do not wrap."""
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title)
@@ -198,27 +183,27 @@ def number_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    return table
+    Console().print(table)
 
 
-def _regret_table(rows: list[dict[str, Any]]) -> "Table":
+def _print_regrets(rows: list[dict[str, Any]]) -> None:
     found = [
         (f"{r['noise']:g}", f"{r['separation']}", _interval(r), f"{r['slope']:.2f}", f"{r['mean_variance']:.2g}",
          f"{r['regret_over_sqrt_beta_variance']:.3g}", f"{r['coverage']:.3f}", f"{r['models_left']:.1f}")
         for r in rows
     ]  # fmt: skip
     columns = ("noise", "worst e", "regret", "slope", "Var", "ratio", "coverage", "models left")
-    return number_table("regret after the last episode; ratio = regret / sqrt(beta sum Var)", columns, found)
+    print_table("regret after the last episode; ratio = regret / sqrt(beta sum Var)", columns, found)
 
 
-def _gap_table(rows: list[dict[str, Any]]) -> "Table":
-    """One line per noise and gap, one column per way of looking."""
+def _print_gaps(rows: list[dict[str, Any]]) -> None:
+    """Print one line per noise and gap, one column per way of looking."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for r in rows:
         lines.setdefault((f"{r['noise']:g}", f"{r['gap']:g}", f"{r['looks_per_episode']}"), []).append(_interval(r))
     columns = ("noise", "gap", "looks", *dict.fromkeys(r["looking"] for r in rows))
     found = [(*key, *cells) for key, cells in sorted(lines.items())]
-    return number_table("regret at equal numbers of looks", columns, found)
+    print_table("regret at equal numbers of looks", columns, found)
 
 
 def _interval(row: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ def parse(kind: Any, arguments: list[str], prog: str, **how: Any) -> Any:
         if stop.code != USER_ERROR:
             raise
         refused = re.search(
-            r"Error parsing \w+: \w+\.(\w+) (must be .*?)(?: \(see|$)", _one_line(said.getvalue(), prog)
+            r"Error parsing \S+: \w+\.(\w+) (must be .*?)(?: \(see|$)", _one_line(said.getvalue(), prog)
         )
         if refused:  # a value that its type does not allow
             raise ValueError(f"{spelled(refused[1])} {refused[2]}") from stop

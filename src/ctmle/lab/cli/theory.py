@@ -1,28 +1,44 @@
 """`ctmle theory`: every function in `ANSWERS` is a subcommand, and its signature and docstring are the help text.
 
-`ctmle.theory` is loaded on first use, JAX only by functions that simulate or enumerate a class.
+Limits are in the types of the parameters. JAX is loaded only by functions that simulate or enumerate a class.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, reduce, wraps
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
+import numpy as np
 import tyro
 
-import ctmle
-from ctmle.lab.cli.exact import ClassName, number_table
+from ctmle import theory
+from ctmle.lab.cli.exact import ClassName, Positives, print_table
 from ctmle.lab.cli.parse import parse
-from ctmle.settings import LARGEST_COUNT, spelled
+from ctmle.settings import (
+    LARGEST_COUNT,
+    Count,
+    CountFromZero,
+    Finite,
+    Limit,
+    NonNegative,
+    OpenShare,
+    Positive,
+    SettingError,
+    Share,
+    problem as problem_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ctmle.theory import Problem
-
 LinearClassName = Literal["hidden-arm", "speed", "rotation", "volatility", "feedback"]
+Problem = tyro.conf.OmitArgPrefixes[theory.Problem]
+Counts = Annotated[tuple[int, ...], Limit("a whole number of at least 1, or several", 1, LARGEST_COUNT)]
+Numbers = Annotated[tuple[float, ...], Limit("finite numbers, at least one", open_low=True, open_high=True)]
+Samples = Annotated[int, Limit("at least 4", 4, LARGEST_COUNT)]
+Second = Annotated[float, Limit("between 0 and 1 second", 0.0, 1.0, open_low=True)]
 UP_TO_CONSTANTS = (
     "(the bound hides constants and logarithms: compare plans by these numbers, do not read them as promises)"
 )
@@ -32,13 +48,13 @@ MOST_PANELS = 1_000_000
 def variance(
     model_class: tyro.conf.Positional[ClassName] = "hidden-arm",
     *,
-    noise: float = 0.2,
-    separation: float = 0.1,
-    gap: float = 1.0,
+    noise: Positive = 0.2,
+    separation: Positive = 0.1,
+    gap: Positive = 1.0,
     run: str | None = None,
-    samples: int = 2000,
-    step: float = 0.02,
-    seed: int = 0,
+    samples: Samples = 2000,
+    step: Second = 0.02,
+    seed: CountFromZero = 0,
 ) -> None:
     """Total variance Var^u of every policy of a class, exact and by simulation; or of a trained policy (--run).
 
@@ -52,29 +68,25 @@ def variance(
         step: Seconds between the points at which a simulated reward is taken.
         seed: Seed of the simulation.
     """
-    if samples < 4:
-        raise ValueError(f"--samples must be at least 4, not {samples}")
-    if not 0 < step <= 1:
-        raise ValueError(f"--step must lie between 0 and 1 second, not {step}")
     if run is not None:
         _variance_of_run(run, samples, step, seed)
         return
     from ctmle.theory import exact
 
     models = exact.CLASSES[model_class](noise, gap, separation)
-    rows, columns = [], ["policy", "value", "Var^u", "simulated", "95% interval"]
+    bounded = isinstance(models, exact.LinearClass)
+    columns = ["policy", "value", "Var^u", "simulated", "95% interval", *(["bound", "tight"] if bounded else [])]
+    rows = []
     for policy in range(models.policies):
-        seen = ctmle.theory.estimate_variance(exact.class_returns(models, policy, samples, step, seed))
+        seen = theory.estimate_variance(exact.class_returns(models, policy, samples, step, seed))
         value, total_variance = float(models.values[models.truth, policy]), float(models.variances[policy])
         cells = [f"{policy}", f"{value:.4f}", f"{total_variance:.4g}", f"{seen.variance:.4g}"]
         cells.append(f"{seen.low:.3g} to {seen.high:.3g}")
-        if isinstance(models, exact.LinearClass):
+        if bounded:
             constants = exact.closed_loop_smoothness(models, policy)
-            bounds = (ctmle.theory.variance_bound(constants), ctmle.theory.variance_bound_tight(constants))
-            cells += [f"{bound:.3g}" for bound in bounds]
+            cells += [f"{bound(constants):.3g}" for bound in (theory.variance_bound, theory.variance_bound_tight)]
         rows.append(cells)
-    columns += ["bound", "tight"] if isinstance(models, exact.LinearClass) else []
-    _show(f"{model_class}, noise {noise:g}, under the truth; {samples} simulated trajectories", columns, rows)
+    print_table(f"{model_class}, noise {noise:g}, under the truth; {samples} simulated trajectories", columns, rows)
 
 
 def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
@@ -82,15 +94,14 @@ def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
 
     from ctmle.lab.run import Run
     from ctmle.lab.storage.run_folder import RunFolder
-    from ctmle.theory.returns import simulated_returns
 
     folder = RunFolder.open(path)
     job, checkpoint = Run(folder.read_experiment()), folder.read_checkpoint()
     if not checkpoint.records:
         raise ValueError(f"{folder.path} has no finished episode yet: continue it with `ctmle resume {folder.path}`")
     policy, episode = job.output(job.restore(checkpoint), "final")
-    returns = simulated_returns(job.plant.env, policy, jax.random.key(seed), trajectories=samples, step=step)
-    seen = ctmle.theory.estimate_variance(returns)
+    returns = theory.simulated_returns(job.plant.env, policy, jax.random.key(seed), trajectories=samples, step=step)
+    seen = theory.estimate_variance(returns)
     print(
         f"Var^u = {seen.variance:.6g} (95% interval {seen.low:.6g} to {seen.high:.6g}, {seen.samples} trajectories)"
         f" of the mean reward over the horizon; policy of episode {episode}, mean {returns.mean():.4f}"
@@ -99,11 +110,11 @@ def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
 
 def variance_bound(
     *,
-    reward_lipschitz: float,
-    drift_lipschitz: float,
-    diffusion: float,
-    horizon: float,
-    policy_lipschitz: float = 0.0,
+    reward_lipschitz: NonNegative,
+    drift_lipschitz: Positive,
+    diffusion: NonNegative,
+    horizon: Positive,
+    policy_lipschitz: NonNegative = 0.0,
 ) -> None:
     """Bound of the paper's proposition on Var^u: with the right constant, as printed, and a tighter one.
 
@@ -114,7 +125,6 @@ def variance_bound(
         horizon: [T] Horizon in seconds.
         policy_lipschitz: [L_u] Lipschitz constant of the policy; 0 if the drift above is that of the closed loop.
     """
-    theory = ctmle.theory
     constants = theory.Smoothness(reward_lipschitz, drift_lipschitz, policy_lipschitz, diffusion, horizon)
     print(f"Var^u <= {theory.variance_bound(constants):.6g}  (prop:var with the factor T it needs)")
     print(
@@ -123,7 +133,9 @@ def variance_bound(
     print(f"         {theory.variance_bound_printed(constants):.6g}  (as printed in the paper: not a bound)")
 
 
-def hellinger(*, mean_p: float = 0.0, variance_p: float = 1.0, mean_q: float = 1.0, variance_q: float = 1.0) -> None:
+def hellinger(
+    *, mean_p: Finite = 0.0, variance_p: Positive = 1.0, mean_q: Finite = 1.0, variance_q: Positive = 1.0
+) -> None:
     """Squared Hellinger distance of two normal laws on a line, in closed form and by quadrature.
 
     Args:
@@ -132,11 +144,6 @@ def hellinger(*, mean_p: float = 0.0, variance_p: float = 1.0, mean_q: float = 1
         mean_q: Mean of the second.
         variance_q: Variance of the second.
     """
-    import numpy as np
-
-    for name, value in (("--variance-p", variance_p), ("--variance-q", variance_q)):
-        if value <= 0:
-            raise ValueError(f"{name} must be a positive number, not {value}")
     widest = 12 * max(variance_p, variance_q) ** 0.5
     low, high = min(mean_p, mean_q) - widest, max(mean_p, mean_q) + widest
     panels = math.ceil((high - low) / min(variance_p, variance_q) ** 0.5) + 20
@@ -146,10 +153,8 @@ def hellinger(*, mean_p: float = 0.0, variance_p: float = 1.0, mean_q: float = 1
     def log_normal(mean: float, variance: float) -> Any:
         return lambda x: -0.5 * ((x - mean) ** 2 / variance + np.log(2 * np.pi * variance))
 
-    by_nodes = ctmle.theory.hellinger2(
-        log_normal(mean_p, variance_p), log_normal(mean_q, variance_q), low, high, panels
-    )
-    closed = ctmle.theory.gaussian_hellinger2(
+    by_nodes = theory.hellinger2(log_normal(mean_p, variance_p), log_normal(mean_q, variance_q), low, high, panels)
+    closed = theory.gaussian_hellinger2(
         np.array([mean_p]), np.array([[variance_p]]), np.array([mean_q]), np.array([[variance_q]])
     )
     print(f"H^2 = {float(closed):.10g}  (closed form)")
@@ -159,11 +164,11 @@ def hellinger(*, mean_p: float = 0.0, variance_p: float = 1.0, mean_q: float = 1
 def eluder(
     model_class: tyro.conf.Positional[LinearClassName] = "hidden-arm",
     *,
-    noise: float = 0.2,
-    separation: float = 0.1,
-    gaps: tuple[float, ...] = (0.25, 1.0),
-    states: tuple[float, ...] = (0.0, 1.0),
-    epsilon: float = 0.01,
+    noise: Positive = 0.2,
+    separation: Positive = 0.1,
+    gaps: Positives = (0.25, 1.0),
+    states: Numbers = (0.0, 1.0),
+    epsilon: Positive = 0.01,
 ) -> None:
     """Eluder dimension of a class at points (policy, state, gap): exact if few points matter, else greedy.
 
@@ -175,10 +180,6 @@ def eluder(
         states: States at which models are compared (first coordinate; the others are 0).
         epsilon: [epsilon] Distances up to this count as small; the theorem uses 1 over the number of looks.
     """
-    if not gaps or not states:
-        raise ValueError("--gaps and --states must have at least one number each")
-    import numpy as np
-
     from ctmle.theory import exact
     from ctmle.theory.eluder import LARGEST_EXACT
 
@@ -186,16 +187,16 @@ def eluder(
     points = np.zeros((len(states), models.start.shape[0]))
     points[:, 0] = states
     psi = exact.hellinger_table(models, points, np.array(gaps))
-    lower = ctmle.theory.greedy_eluder_dimension(psi, epsilon)
+    lower = theory.greedy_eluder_dimension(psi, epsilon)
     print(f"{models.models} models, {psi.shape[1]} points (policy, state, gap), epsilon {epsilon:g}")
     try:
-        print(f"eluder dimension {ctmle.theory.eluder_dimension(psi, epsilon)} (exact search); greedy: {lower}")
+        print(f"eluder dimension {theory.eluder_dimension(psi, epsilon)} (exact search); greedy: {lower}")
     except ValueError:
         print(f"eluder dimension at least {lower} (greedy; more than {LARGEST_EXACT} points matter: no exact search)")
 
 
 def bracketing(
-    *, dimension: int = 2, bound: float = 2.0, epsilon: float = 0.01, drifts: int = 9, diffusions: int = 9
+    *, dimension: Count = 2, bound: Positive = 2.0, epsilon: Positive = 0.01, drifts: Count = 9, diffusions: Count = 9
 ) -> None:
     """Bracketing numbers and eluder bounds of the paper's two quadratic classes.
 
@@ -206,7 +207,7 @@ def bracketing(
         drifts: [|F|] Number of drifts in the finite class.
         diffusions: [|G|] Number of diffusions in the finite class.
     """
-    theory, size = ctmle.theory, (dimension, bound, epsilon)
+    size = (dimension, bound, epsilon)
     print(f"finite class:   log C = {theory.log_bracketing_finite(drifts, diffusions):.6g}  (C = |F||G|)")
     print(f"                d_1/eps <~ {theory.eluder_bound_finite(*size):.6g}")
     print(f"infinite class: log C <= {theory.log_bracketing_quadratic(*size):.6g}  (the proof's own grid)")
@@ -215,7 +216,7 @@ def bracketing(
     print(f"                d_1/eps <~ {theory.eluder_bound_finite(*size):.6g}  (B^2, as printed)")
 
 
-def beta(*, models: int = 81, episodes: int = 1000, delta: float = 0.1) -> None:
+def beta(*, models: Count = 81, episodes: Count = 1000, delta: OpenShare = 0.1) -> None:
     """Radius of the confidence sets of a finite class.
 
     Args:
@@ -223,25 +224,21 @@ def beta(*, models: int = 81, episodes: int = 1000, delta: float = 0.1) -> None:
         episodes: [N] Number of episodes.
         delta: [delta] Largest probability with which the sets may miss the truth.
     """
-    theorem, ville = _theory_beta(models, episodes, delta), ctmle.theory.ville_beta(models, delta)
+    theorem, ville = theory.theory_beta(episodes, math.log(models), delta), theory.ville_beta(models, delta)
     print(f"beta = {theorem:.6g}  (5 log(N |F||G| / delta), the theorem's)")
     print(f"beta = {ville:.6g}  (log(2 |F||G| / delta): covers as well, for any N)")
 
 
-def _theory_beta(models: int, episodes: int, delta: float) -> float:
-    return ctmle.theory.theory_beta(episodes, ctmle.theory.log_bracketing_finite(models, 1), delta)
-
-
 def bound(
     *,
-    variance: float,
-    gap: float,
-    horizon: float,
-    dimension: float,
-    episodes: int = 1000,
-    models: int = 81,
-    delta: float = 0.1,
-    reward_bound: float = 1.0,
+    variance: Share,
+    gap: Positive,
+    horizon: Positive,
+    dimension: Positive,
+    episodes: Count = 1000,
+    models: Count = 81,
+    delta: OpenShare = 0.1,
+    reward_bound: Positive = 1.0,
 ) -> None:
     """Right-hand side of the theorem's regret bound, up to its constant.
 
@@ -255,16 +252,15 @@ def bound(
         delta: [delta] Probability with which the bound may fail.
         reward_bound: [b_max] Largest reward per second.
     """
-    problem = ctmle.theory.Problem(variance, horizon, 1.0, dimension, 0.0, reward_bound=reward_bound)
-    if not 0 < gap <= horizon:
+    if gap > horizon:
         raise ValueError(f"--gap must lie between 0 and the horizon {horizon:g}, not {gap}")
-    gaps, radius = math.ceil(horizon / gap - 1e-9), _theory_beta(models, episodes, delta)
-    value = ctmle.theory.regret_bound(
+    gaps, radius = math.ceil(horizon / gap - 1e-9), theory.theory_beta(episodes, math.log(models), delta)
+    value = theory.regret_bound(
         episodes=episodes,
         looks=max(2, episodes * gaps),
         delta=delta,
         beta=radius,
-        eluder=(problem.dimension, problem.dimension),
+        eluder=(dimension, dimension),
         gap_squares=episodes * gaps * (horizon / gaps) ** 2,
         variances=episodes * variance,
         reward_bound=reward_bound,
@@ -274,76 +270,40 @@ def bound(
         print(f"that is more than the trivial bound N = {episodes}: the theorem says nothing at this size")
 
 
-def complexity(
-    *,
-    variance: float,
-    horizon: float,
-    epsilon: float,
-    dimension: float,
-    look_price: float,
-    random_looks: bool = True,
-    reward_bound: float = 1.0,
-    out: str | None = None,
-) -> None:
+def complexity(problem: Problem, *, out: str | None = None) -> None:
     """lambda-total complexity against the gap, as a table and a plot.
 
     Args:
-        variance: [Var] Largest total variance, at most 1.
-        horizon: [T] Horizon in seconds.
-        epsilon: [epsilon] Largest allowed distance of the policy's value from the optimal one.
-        dimension: [d] Upper bound on the eluder dimension and beta.
-        look_price: [lambda] A look costs lambda, an episode 1 - lambda.
-        random_looks: Count the random look in every gap too; the paper's formula does not.
-        reward_bound: [b_max] Largest reward per second.
         out: Plot of the trade-off (PNG); none: runs/complexity.png.
     """
-    theory, path = ctmle.theory, _png(out, "runs/complexity.png")
-    problem = theory.Problem(variance, horizon, epsilon, dimension, look_price, random_looks, reward_bound)
+    path = _png(out, "runs/complexity.png")
     best = theory.minimising_gap(problem) or theory.largest_harmless_gap(problem)
-    counts = sorted({max(1, round(horizon / best * factor)) for factor in (0.1, 0.3, 1.0, 3.0, 10.0)})
+    counts = sorted({max(1, round(problem.horizon / best * factor)) for factor in (0.1, 0.3, 1.0, 3.0, 10.0)})
     rows = [
         (f"{p.gap:.4g}", f"{p.episodes}", f"{p.looks_per_episode}", f"{p.looks}", f"{p.cost:.6g}")
         for p in (theory.plan_at(problem, gaps) for gaps in counts)
     ]
     columns = ("gap (s)", "episodes", "looks per episode", "looks", "cost")
-    _show(f"lambda-total complexity, lambda = {look_price:g}", columns, rows)
+    print_table(f"lambda-total complexity, lambda = {problem.look_price:g}", columns, rows)
     print(f"minimising gap: {theory.minimising_gap(problem):.6g} s {UP_TO_CONSTANTS}")
     _draw_trade_off(path, problem, best)
 
 
-def plan(
-    *,
-    variance: float,
-    horizon: float,
-    epsilon: float,
-    dimension: float,
-    look_price: float,
-    random_looks: bool = True,
-    reward_bound: float = 1.0,
-    out: str | None = None,
-) -> None:
+def plan(problem: Problem, *, out: str | None = None) -> None:
     """Cheapest plan by the paper's lambda-total complexity: gap, number of episodes, number of looks.
 
     It holds up to the constants and logarithms that the bound hides: compare plans by it, do not read N as a promise.
 
     Args:
-        variance: [Var] Largest total variance, at most 1.
-        horizon: [T] Horizon in seconds.
-        epsilon: [epsilon] Largest allowed distance of the policy's value from the optimal one.
-        dimension: [d] Upper bound on the eluder dimension and beta.
-        look_price: [lambda] A look costs lambda, an episode 1 - lambda.
-        random_looks: Count the random look in every gap too; the paper's formula does not.
-        reward_bound: [b_max] Largest reward per second.
         out: Plot of the trade-off (PNG); none: runs/plan.png.
     """
-    theory, path = ctmle.theory, _png(out, "runs/plan.png")
-    problem = theory.Problem(variance, horizon, epsilon, dimension, look_price, random_looks, reward_bound)
-    chosen = theory.plan(problem)
-    random = f", of which {chosen.gaps} at random times" if random_looks else ""
-    print(f"gap:      {chosen.gap:.4g} s ({chosen.gaps} gaps in {horizon:g} s)")
+    path = _png(out, "runs/plan.png")
+    chosen, price = theory.plan(problem), problem.look_price
+    random = f", of which {chosen.gaps} at random times" if problem.random_looks else ""
+    print(f"gap:      {chosen.gap:.4g} s ({chosen.gaps} gaps in {problem.horizon:g} s)")
     print(f"looks:    {chosen.looks_per_episode} per episode{random}")
     print(f"episodes: {chosen.episodes}, so {chosen.looks} looks in all")
-    print(f"cost:     {chosen.cost:.6g} = (1 - {look_price:g}) episodes + {look_price:g} looks")
+    print(f"cost:     {chosen.cost:.6g} = (1 - {price:g}) episodes + {price:g} looks")
     print(
         f"in the continuum the best gap is {theory.minimising_gap(problem):.4g} s; up to"
         f" {theory.largest_harmless_gap(problem):.4g} s the gap at most doubles the episodes"
@@ -352,7 +312,7 @@ def plan(
     _draw_trade_off(path, problem, chosen.gap)
 
 
-def _draw_trade_off(path: Path, problem: "Problem", gap: float) -> None:
+def _draw_trade_off(path: Path, problem: theory.Problem, gap: float) -> None:
     from ctmle.theory.plots import plot_trade_off
 
     _save(path, plot_trade_off(problem, gap))
@@ -361,10 +321,15 @@ def _draw_trade_off(path: Path, problem: "Problem", gap: float) -> None:
 
 def quadratic(
     *,
-    times: tuple[float, ...] = (0.3, 0.8, 1.5, 2.5),
-    samples: int = 20000,
-    step: float = 1e-3,
-    seed: int = 0,
+    times: Numbers = (
+        0.3,
+        0.8,
+        1.5,
+        2.5,
+    ),
+    samples: Count = 20000,
+    step: Positive = 1e-3,
+    seed: CountFromZero = 0,
     out: str | None = None,
 ) -> None:
     """Quadratic density of the construction example, compared with a simulation of its SDE.
@@ -376,18 +341,15 @@ def quadratic(
         seed: Seed of the simulation.
         out: Plot (PNG); none: runs/quadratic.png.
     """
-    if not times:
-        raise ValueError("--times must have at least one number between 0 and pi")
-    import numpy as np
     from scipy.stats import kstest
 
     from ctmle.theory.plots import plot_quadratic
 
     path, ordered = _png(out, "runs/quadratic.png"), np.array(sorted(times))
-    simulated = ctmle.theory.quadratic.simulate(ordered, samples, step=step, seed=seed)
+    simulated = theory.quadratic.simulate(ordered, samples, step=step, seed=seed)
     _save(path, plot_quadratic(ordered, simulated))
     for t, seen in zip(ordered, simulated, strict=True):
-        distance: Any = kstest(seen, ctmle.theory.quadratic.distribution, args=(float(t),)).statistic
+        distance: Any = kstest(seen, theory.quadratic.distribution, args=(float(t),)).statistic
         print(f"t = {t:g}: Kolmogorov-Smirnov distance {distance:.4f}")
     print(f"(a correct sampler stays below {1.36 / math.sqrt(samples):.4f} in 95% of cases)")
     print(f"histograms over densities: {path}")
@@ -395,11 +357,11 @@ def quadratic(
 
 def ou(
     *,
-    time: float = 0.5,
-    start: float = 1.0,
-    rate: float = 1.0,
-    noise: float = 1.0,
-    terms: tuple[int, ...] = (1, 2, 5, 10, 20, 40),
+    time: Positive = 0.5,
+    start: Finite = 1.0,
+    rate: Positive = 1.0,
+    noise: Positive = 1.0,
+    terms: Counts = (1, 2, 5, 10, 20, 40),
 ) -> None:
     """Truncation error of the spectral expansion of the Ornstein-Uhlenbeck process.
 
@@ -410,10 +372,7 @@ def ou(
         noise: Diffusion.
         terms: Numbers of terms.
     """
-    import numpy as np
-
-    ou = ctmle.theory.ornstein_uhlenbeck
-    scale, rows = noise / (2 * rate) ** 0.5 if rate > 0 else math.nan, []
+    ou, rows, scale = theory.ornstein_uhlenbeck, [], noise / (2 * rate) ** 0.5
     y = np.linspace(-6 * scale, 6 * scale, 601)
     exact = ou.transition_density(y, start, time, rate, noise)
     for count in sorted(terms):
@@ -421,7 +380,7 @@ def ou(
         errors = [np.max(np.abs(form(y, *arguments) - exact)) for form in (ou.expansion, ou.expansion_printed)]
         rows.append((str(count), f"{errors[0]:.3g}", f"{ou.truncation_bound(*arguments):.3g}", f"{errors[1]:.3g}"))
     title = f"OU expansion at t = {time:g}, y0 = {start:g}: largest error over |y| <= 6 sd"
-    _show(title, ("terms", "error", "bound", "error as printed"), rows)
+    print_table(title, ("terms", "error", "bound", "error as printed"), rows)
     print("(as printed, the factor sqrt(p_s(y) / p_s(y0)) is missing, and the error does not vanish)")
 
 
@@ -429,16 +388,14 @@ ANSWERS = (variance, variance_bound, hellinger, eluder, bracketing, beta, bound,
 
 
 def main(arguments: list[str]) -> None:
-    """Answer the question that the words ask. The calculators check limits that are not checked here."""
+    """Answer the question that the words ask."""
     how = "Calculators for the paper's theory: variances, bounds and plans."
     question = parse(QUESTIONS, arguments, "ctmle theory", description=how)
-    for name, values in question.keywords.items():
-        for value in values if isinstance(values, tuple) else (values,):
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{spelled(name)} must be a finite number, not {value}")
-            least = 0 if name == "seed" else 1
-            if type(value) is int and not least <= value <= LARGEST_COUNT:
-                raise ValueError(f"{spelled(name)} must be a whole number of at least {least}, not {value}")
+    hints = get_type_hints(question.func, include_extras=True)
+    for name, value in question.keywords.items():
+        wanted = problem_of(hints[name], value)
+        if wanted is not None:
+            raise SettingError("theory", name, name, wanted, value)
     question()
 
 
@@ -449,12 +406,6 @@ def _subcommand(answer: Callable[..., None]) -> Any:
 
 
 QUESTIONS: Any = reduce(or_, map(_subcommand, ANSWERS))
-
-
-def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(number_table(title, columns, rows))
 
 
 def _png(out: str | None, default: str) -> Path:

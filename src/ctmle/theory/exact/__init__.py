@@ -3,52 +3,46 @@
 Everything here works in double precision by itself.
 """
 
-from ctmle.theory.exact.agent import ExactChoice, ExactCTMLE, ExactState, Play, confidence_set, play, stack
-from ctmle.theory.exact.classes import FiniteClass, GivenClass, LinearClass, given_class, linear_class, walk
-from ctmle.theory.exact.examples import CLASSES, feedback, hidden_arm, rotation, speed, volatility
-from ctmle.theory.exact.lattice import Lattice, LatticeClass, saturated
-from ctmle.theory.exact.linear import Affine, LinearLaw, MatrixLaw, Spiral, matrix_law
-from ctmle.theory.exact.properties import class_returns, closed_loop_smoothness, hellinger_table
-from ctmle.theory.exact.reward import Bump, total_variances, values
-from ctmle.theory.exact.study import CaseResult, ExactCase, Looking, play_case, play_cases
-
-__all__ = [
-    "CLASSES",
-    "Affine",
-    "Bump",
-    "CaseResult",
-    "ExactCTMLE",
-    "ExactCase",
-    "ExactChoice",
-    "ExactState",
-    "FiniteClass",
-    "GivenClass",
-    "Lattice",
-    "LatticeClass",
-    "LinearClass",
-    "LinearLaw",
-    "Looking",
-    "MatrixLaw",
-    "Play",
-    "Spiral",
-    "class_returns",
-    "closed_loop_smoothness",
-    "confidence_set",
-    "feedback",
-    "given_class",
-    "hellinger_table",
-    "hidden_arm",
-    "linear_class",
-    "matrix_law",
-    "play",
-    "play_case",
-    "play_cases",
-    "rotation",
-    "saturated",
-    "speed",
-    "stack",
-    "total_variances",
-    "values",
-    "volatility",
-    "walk",
-]
+from ctmle.theory.exact.agent import (
+    ExactChoice as ExactChoice,
+    ExactCTMLE as ExactCTMLE,
+    ExactState as ExactState,
+    Play as Play,
+    play as play,
+    stack as stack,
+)
+from ctmle.theory.exact.classes import (
+    FiniteClass as FiniteClass,
+    GivenClass as GivenClass,
+    LinearClass as LinearClass,
+    class_returns as class_returns,
+    closed_loop_smoothness as closed_loop_smoothness,
+    given_class as given_class,
+    hellinger_table as hellinger_table,
+    linear_class as linear_class,
+)
+from ctmle.theory.exact.examples import (
+    CLASSES as CLASSES,
+    feedback as feedback,
+    hidden_arm as hidden_arm,
+    rotation as rotation,
+    speed as speed,
+    volatility as volatility,
+)
+from ctmle.theory.exact.lattice import LatticeClass as LatticeClass, saturated as saturated
+from ctmle.theory.exact.linear import (
+    Bump as Bump,
+    LinearLaw as LinearLaw,
+    MatrixLaw as MatrixLaw,
+    Spiral as Spiral,
+    in_double as in_double,
+    matrix_law as matrix_law,
+    total_variances as total_variances,
+    values as values,
+)
+from ctmle.theory.exact.study import (
+    CaseResult as CaseResult,
+    ExactCase as ExactCase,
+    Looking as Looking,
+    play_cases as play_cases,
+)

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.schedules.base import Looks, Schedule
 from ctmle.theory.exact.classes import FiniteClass, walk
-from ctmle.theory.exact.precision import in_double
+from ctmle.theory.exact.linear import in_double
 
 TIE = 1e-9
 """Largest rounding error of a value: policies whose promised values differ by less are tied."""
@@ -60,7 +60,9 @@ class ExactCTMLE(eqx.Module):
         likeliest = jnp.arange(self.models.models) == jnp.argmax(state.grid + state.extra)
         allowed = jnp.where(empty, likeliest, grid_set & extra_set)
         promises = jnp.where(allowed[:, None], self.models.values, -jnp.inf)
-        policy = _best(tie_key, jnp.max(promises, axis=0))
+        best = jnp.max(promises, axis=0)
+        tied = best >= jnp.max(best) - TIE
+        policy = jnp.argmax(jnp.where(tied, jax.random.uniform(tie_key, best.shape), -1.0))
         choice = ExactChoice(policy, jnp.argmax(promises[:, policy]), grid_set, extra_set, empty)
         looks = schedule.looks(look_key, self.models.horizon)
         assert isinstance(looks, Looks)  # exact classes are played at given times
@@ -106,19 +108,16 @@ class Play(eqx.Module):
 
 
 @in_double
-def play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array, " seeds"]) -> Play:
-    """Play every seed with every agent of a stack (`stack`); arrays have the shape [agents, seeds, episodes]."""
-    return _play(agents, schedule, episodes, keys)
-
-
-@in_double
 def stack(agents: list[ExactCTMLE]) -> ExactCTMLE:
     """Stack agents of equal shapes, so that one compiled call plays them all."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *agents)
 
 
+@in_double
 @eqx.filter_jit
-def _play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array, " seeds"]) -> Play:
+def play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array, " seeds"]) -> Play:
+    """Play every seed with every agent of a stack (`stack`); arrays have the shape [agents, seeds, episodes]."""
+
     def one(agent: ExactCTMLE, key: PRNGKeyArray) -> Play:
         init_key, world_key = jax.random.split(key)
 
@@ -142,9 +141,3 @@ def _play(agents: ExactCTMLE, schedule: Schedule, episodes: int, keys: Key[Array
 
     over_seeds = jax.vmap(one, in_axes=(None, 0))
     return eqx.filter_vmap(over_seeds, in_axes=(eqx.if_array(0), None))(agents, keys)
-
-
-def _best(key: PRNGKeyArray, promises: Float[Array, " policies"]) -> Int[Array, ""]:
-    """Index of one of the largest promises, chosen uniformly at random."""
-    tied = promises >= jnp.max(promises) - TIE
-    return jnp.argmax(jnp.where(tied, jax.random.uniform(key, promises.shape), -1.0))

@@ -1,5 +1,9 @@
-"""Finite classes of drift-diffusion pairs with a finite set of policies, which exact CT-MLE enumerates."""
+"""Finite classes of drift-diffusion pairs with a finite set of policies, which exact CT-MLE enumerates.
 
+The functions at the end compute properties of a class under its truth.
+"""
+
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 
@@ -7,11 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from ctmle.theory.exact.linear import LinearLaw
-from ctmle.theory.exact.precision import in_double
-from ctmle.theory.exact.reward import Bump, total_variances, values
+from ctmle.theory.eluder import gaussian_hellinger2
+from ctmle.theory.exact.linear import Bump, LinearLaw, in_double, total_variances, values
+from ctmle.theory.variance import Smoothness
 
 Point = Float[Array, " size"]
 Points = Float[Array, "looks size"]
@@ -19,17 +23,24 @@ Scalar = Float[Array, ""]
 Scalars = Float[Array, " looks"]
 Index = Int[Array, ""]
 
+LogDensity = Callable[[Index, Index, Point, Point, Scalar], Scalar]
+Draw = Callable[[PRNGKeyArray, Index, Point, Scalar], Point]
+Reward = Callable[[Index, Points], Scalars]
+
+SHORT = 1e-6
+"""Seconds over which a transition law is differenced to get its drift matrix and diffusion."""
+
 
 class FiniteClass(eqx.Module):
     """Numbered models (f, g) and policies u; one of the models is the truth."""
 
-    values: eqx.AbstractVar[Float[Array, "models policies"]]
+    values: Float[Array, "models policies"]
     """R_{f,g}(u), at most 1."""
-    variances: eqx.AbstractVar[Float[Array, " policies"]]
+    variances: Float[Array, " policies"]
     """Var^u under the truth."""
-    truth: eqx.AbstractVar[Index]
-    start: eqx.AbstractVar[Point]
-    horizon: eqx.AbstractVar[float]
+    truth: Index
+    start: Point
+    horizon: float = eqx.field(static=True)
 
     @abstractmethod
     def log_likelihoods(self, policy: Index, x: Points, y: Points, gap: Scalars) -> Float[Array, " models"]:
@@ -61,16 +72,9 @@ class LinearClass(FiniteClass):
     laws: LinearLaw
     which: Int[Array, "policies models"]
     reward: Bump
-    values: Float[Array, "models policies"]
-    variances: Float[Array, " policies"]
-    truth: Index
-    start: Point
-    horizon: float = eqx.field(static=True)
 
     def log_likelihoods(self, policy: Index, x: Points, y: Points, gap: Scalars) -> Float[Array, " models"]:
-        variants = self.laws[policy]
-        gaps = jnp.broadcast_to(gap[:, None], (gap.shape[0], variants.push.shape[0]))
-        law = variants.transition(gaps)(x[:, None])
+        law = self.laws[policy].transition(gap[:, None])(x[:, None])
         return jnp.sum(law.log_prob(y[:, None] - law.mean), axis=0)[self.which[policy]]
 
     def sample(self, key: PRNGKeyArray, policy: Index, x: Point, gap: Scalar) -> Point:
@@ -86,17 +90,16 @@ def linear_class(
 ) -> LinearClass:
     """Build a class from its table of laws [policies, variants] and compute values and total variances."""
     _check_truth(truth, which.shape[0])
-    policies, start_ = np.arange(which.shape[1]), jnp.asarray(start, float)
-    per_law = values(laws, reward, start_)
+    policies, origin = np.arange(which.shape[1]), jnp.asarray(start, float)
     true_laws = laws[(jnp.asarray(policies), jnp.asarray(which[truth]))]
     return LinearClass(
         laws=laws,
         which=jnp.asarray(which.T),
         reward=reward,
-        values=per_law[policies, which],
-        variances=total_variances(true_laws, reward, start_),
+        values=values(laws, reward, origin)[policies, which],
+        variances=total_variances(true_laws, reward, origin),
         truth=jnp.asarray(truth),
-        start=start_,
+        start=origin,
         horizon=reward.horizon,
     )
 
@@ -104,14 +107,9 @@ def linear_class(
 class GivenClass(FiniteClass):
     """A class defined by its functions; build one with `given_class`."""
 
-    log_density: Callable[[Index, Index, Point, Point, Scalar], Scalar] = eqx.field(static=True)
-    draw: Callable[[PRNGKeyArray, Index, Point, Scalar], Point] | None = eqx.field(static=True)
-    reward: Callable[[Index, Points], Scalars] | None = eqx.field(static=True)
-    values: Float[Array, "models policies"]
-    variances: Float[Array, " policies"]
-    truth: Index
-    start: Point
-    horizon: float = eqx.field(static=True)
+    log_density: LogDensity = eqx.field(static=True)
+    draw: Draw | None = eqx.field(static=True)
+    reward: Reward | None = eqx.field(static=True)
 
     def log_likelihoods(self, policy: Index, x: Points, y: Points, gap: Scalars) -> Float[Array, " models"]:
         def one(model: Index) -> Scalar:
@@ -133,13 +131,13 @@ class GivenClass(FiniteClass):
 @in_double
 def given_class(
     values: Float[np.ndarray, "models policies"],
-    log_density: Callable[[Index, Index, Point, Point, Scalar], Scalar],
+    log_density: LogDensity,
     *,
     start: Float[np.ndarray, " n"],
     horizon: float,
     truth: int = 0,
-    sample: Callable[[PRNGKeyArray, Index, Point, Scalar], Point] | None = None,
-    reward: Callable[[Index, Points], Scalars] | None = None,
+    sample: Draw | None = None,
+    reward: Reward | None = None,
     variances: Float[np.ndarray, " policies"] | None = None,
 ) -> GivenClass:
     """Build a class from the values of its policies and its transition densities.
@@ -171,9 +169,12 @@ def given_class(
     )
 
 
-def walk(
-    models: FiniteClass, policy: Index, times: Float[Array, " looks"], key: PRNGKeyArray
-) -> Float[Array, "looks size"]:
+def _check_truth(truth: int, models: int) -> None:
+    if not 0 <= truth < models:
+        raise ValueError(f"truth must be the number of one of the {models} models, not {truth}")
+
+
+def walk(models: FiniteClass, policy: Index, times: Scalars, key: PRNGKeyArray) -> Points:
     """Sample states of the true system at `times` (from 0), each exactly given the one before."""
 
     def step(x: Array, gap_and_key: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -186,6 +187,49 @@ def walk(
     return jnp.concatenate([models.start[None], later])
 
 
-def _check_truth(truth: int, models: int) -> None:
-    if not 0 <= truth < models:
-        raise ValueError(f"truth must be the number of one of the {models} models, not {truth}")
+@in_double
+def class_returns(
+    models: FiniteClass, policy: int, samples: int, step: float, seed: int = 0
+) -> Float[np.ndarray, " samples"]:
+    """Integrals of the reward under the truth, from exactly sampled states `step` seconds apart."""
+    times = jnp.linspace(0.0, models.horizon, math.ceil(models.horizon / step) + 1)
+    keys = jax.random.split(jax.random.key(seed), samples)
+    return np.asarray(_returns(models, jnp.asarray(policy), times, keys))
+
+
+@eqx.filter_jit
+def _returns(models: FiniteClass, policy: Array, times: Array, keys: Key[Array, " samples"]) -> Array:
+    def one(key: PRNGKeyArray) -> Array:
+        return jnp.trapezoid(models.rewards(policy, walk(models, policy, times, key)), times)
+
+    return jax.lax.map(one, keys, batch_size=256)
+
+
+@in_double
+def closed_loop_smoothness(models: LinearClass, policy: int) -> Smoothness:
+    """Constants of prop:var under the truth. The drift is that of the closed loop, so the policy's constant is 0."""
+    law = models.laws[policy, int(models.which[policy, models.truth])].transition(jnp.asarray(SHORT))
+    steepest = math.exp(-0.5) / (models.horizon * float(jnp.min(models.reward.width)))
+    drift = (np.asarray(law.flow) - np.eye(law.flow.shape[-1])) / SHORT
+    diffusion = math.sqrt(float(np.trace(np.asarray(law.covariance))) / SHORT)
+    return Smoothness(steepest, float(np.linalg.norm(drift, 2)), 0.0, diffusion, models.horizon)
+
+
+@in_double
+def hellinger_table(
+    models: LinearClass, states: Float[np.ndarray, "states size"], gaps: Float[np.ndarray, " gaps"]
+) -> Float[np.ndarray, "models points"]:
+    """psi[model, point] = H^2(p_model || p_truth) of def:eluder at every point (policy, state, gap).
+
+    Policies vary slowest over the points.
+    """
+    if np.any(gaps <= 0):
+        raise ValueError("gaps must be positive: over a gap of 0 there is no density")
+    which, tables = np.asarray(models.which), []
+    for policy in range(models.policies):
+        law = models.laws[policy].transition(jnp.asarray(gaps)[:, None])
+        means, covariance = np.asarray(law.mean(jnp.asarray(states)[:, None, None])), np.asarray(law.covariance)
+        true = [which[policy, int(models.truth)]]
+        per_variant = gaussian_hellinger2(means, covariance, means[:, :, true], covariance[:, true])
+        tables.append(per_variant[..., which[policy]].reshape(-1, models.models).T)
+    return np.maximum(np.concatenate(tables, axis=1), 0.0)

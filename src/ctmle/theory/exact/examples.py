@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float
 
+from ctmle.settings import Positive
 from ctmle.theory.exact.classes import FiniteClass, LinearClass, linear_class
 from ctmle.theory.exact.lattice import saturated
-from ctmle.theory.exact.linear import Spiral, matrix_law
-from ctmle.theory.exact.precision import in_double
-from ctmle.theory.exact.reward import Bump
+from ctmle.theory.exact.linear import Bump, Spiral, in_double, matrix_law
+from ctmle.theory.limits import check
 
 HORIZON = 4.0
 """T of every class, in seconds."""
@@ -28,12 +28,10 @@ def hidden_arm(noise: float, separation: float, arms: int = 4, horizon: float = 
 
     In some model each arm goes to 2e. A smaller e takes longer to rule out and costs less regret per episode.
     """
-    _check_positive(noise=noise, separation=separation, horizon=horizon)
-    pushes = np.broadcast_to(separation * np.arange(3.0), (arms, 3))
-    laws = _spirals(decay=np.ones((arms, 3)), push=pushes[..., None], noise=np.full((arms, 3), noise))
-    which = _all_combinations([3] * arms)
-    truth = _number_of(which, [0] * (arms - 1) + [1])
-    return linear_class(laws, which, truth, _bump([1.0], [0.5], horizon), np.zeros(1))
+    check(Positive, noise=noise, separation=separation, horizon=horizon)
+    variants, truth, reward = [3] * arms, [0] * (arms - 1) + [1], _bump([1.0], [0.5], horizon)
+    pushes = separation * np.arange(3.0)[:, None]
+    return _arms(variants, truth, reward, np.zeros(1), decay=1.0, push=pushes, noise=noise)
 
 
 @in_double
@@ -49,11 +47,10 @@ def speed(
     Arm 0 has the known speed. The others have the first of `speeds`, but the second, which would beat arm 0, is
     possible too. All speeds have the same stationary law, so looks that are far apart cannot distinguish them.
     """
-    _check_positive(noise=noise, horizon=horizon)
+    check(Positive, noise=noise, horizon=horizon)
     rates = np.array([[known, known]] + [list(speeds)] * (arms - 1))
-    laws = _spirals(decay=rates, push=np.zeros((arms, 2, 1)), noise=noise * np.sqrt(2 * rates))
-    which = _all_combinations([1] + [2] * (arms - 1))
-    return linear_class(laws, which, _number_of(which, [0] * arms), _bump([0.0], [0.3], horizon), np.ones(1))
+    variants, reward = [1] + [2] * (arms - 1), _bump([0.0], [0.3], horizon)
+    return _arms(variants, [0] * arms, reward, np.ones(1), decay=rates, noise=noise * np.sqrt(2 * rates))
 
 
 @in_double
@@ -63,13 +60,11 @@ def rotation(noise: float, gap: float, arms: int = 4, horizon: float = HORIZON) 
     Arm 0 is known to turn slowly; the others turn twice per gap. Looks on the grid, and on a grid of half the gap,
     cannot distinguish that from not turning at all, which would be better.
     """
-    _check_positive(noise=noise, gap=gap, horizon=horizon)
+    check(Positive, noise=noise, gap=gap, horizon=horizon)
     turns = 2 * math.pi / gap * np.array([[0.0] * 3] + [[2.0, 0.0, 1.0]] * (arms - 1))
     turns[0] = 0.5
-    laws = _spirals(np.full((arms, 3), 0.1), np.zeros((arms, 3, 2)), np.full((arms, 3), noise), turn=turns)
-    which = _all_combinations([1] + [3] * (arms - 1))
-    goal = np.array([1.0, 0.0])
-    return linear_class(laws, which, _number_of(which, [0] * arms), _bump(goal, [0.5, 0.5], horizon), goal)
+    variants, goal = [1] + [3] * (arms - 1), np.array([1.0, 0.0])
+    return _arms(variants, [0] * arms, _bump(goal, [0.5, 0.5], horizon), goal, decay=0.1, turn=turns, noise=noise)
 
 
 @in_double
@@ -78,13 +73,12 @@ def volatility(noise: float, ratio: float = 1.3, arms: int = 4, horizon: float =
 
     Arm 0 has a known volatility between the two. Only the diffusion is unknown in this class.
     """
-    _check_positive(noise=noise, horizon=horizon)
+    check(Positive, noise=noise, horizon=horizon)
     if ratio <= 1:
         raise ValueError(f"ratio must be above 1 (the truth is the larger volatility), not {ratio}")
     levels = noise * np.array([[math.sqrt(ratio)] * 2] + [[ratio, 1.0]] * (arms - 1))
-    laws = _spirals(decay=np.ones((arms, 2)), push=np.zeros((arms, 2, 1)), noise=levels)
-    which = _all_combinations([1] + [2] * (arms - 1))
-    return linear_class(laws, which, _number_of(which, [0] * arms), _bump([0.0], [0.5], horizon), np.zeros(1))
+    variants, reward = [1] + [2] * (arms - 1), _bump([0.0], [0.5], horizon)
+    return _arms(variants, [0] * arms, reward, np.zeros(1), decay=1.0, noise=levels)
 
 
 @in_double
@@ -95,7 +89,7 @@ def feedback(noise: float, horizon: float = HORIZON) -> LinearClass:
     policies u = K_1 (1 - x) - K_2 v for five pairs of gains and the constant u = 0.5; reward for x near 1. The best
     damping depends on motor and friction.
     """
-    _check_positive(noise=noise, horizon=horizon)
+    check(Positive, noise=noise, horizon=horizon)
     gains = [(4.0, 0.5), (4.0, 1.0), (4.0, 2.0), (4.0, 4.0), (2.0, 1.0), (0.0, 0.0)]
     constants = np.array([0.0] * 5 + [0.5])
     models = list(itertools.product((0.5, 1.0, 2.0), (0.2, 1.0), (1.0, 1.5)))
@@ -105,9 +99,9 @@ def feedback(noise: float, horizon: float = HORIZON) -> LinearClass:
         push[u, i] = [0.0, motor * (k_x + constants[u])]
         spread[u, i, 1, 1] = noise * level
     laws = matrix_law(jnp.asarray(drift), jnp.asarray(push), jnp.asarray(spread), horizon)
-    which = np.broadcast_to(np.arange(len(models))[:, None], (len(models), len(gains)))
-    truth = models.index((1.0, 0.2, 1.0))
-    return linear_class(laws, which, truth, _bump([1.0, 0.0], [0.3, np.inf], horizon), np.zeros(2))
+    which = np.repeat(np.arange(len(models))[:, None], len(gains), axis=1)
+    truth, reward = models.index((1.0, 0.2, 1.0)), _bump([1.0, 0.0], [0.3, np.inf], horizon)
+    return linear_class(laws, which, truth, reward, np.zeros(2))
 
 
 CLASSES: dict[str, Callable[[float, float, float], FiniteClass]] = {
@@ -121,24 +115,28 @@ CLASSES: dict[str, Callable[[float, float, float], FiniteClass]] = {
 """Builders by name. All take (noise, gap, separation) and ignore what their class does not have."""
 
 
-def _spirals(decay: np.ndarray, push: np.ndarray, noise: np.ndarray, turn: np.ndarray | None = None) -> Spiral:
-    still = np.zeros_like(decay) if turn is None else turn
-    return Spiral(*(jnp.asarray(table, float) for table in (decay, still, push, noise)))
+def _arms(
+    variants: list[int],
+    truth: list[int],
+    reward: Bump,
+    start: Float[np.ndarray, " size"],
+    *,
+    decay: float | np.ndarray,
+    noise: float | np.ndarray,
+    push: float | np.ndarray = 0.0,
+    turn: float | np.ndarray = 0.0,
+) -> LinearClass:
+    """Class of all combinations of the arms' variants; `truth` has the true variant of every arm.
+
+    The constants of the spirals are numbers or tables that broadcast to [arms, variants] (`push`: [.., size]).
+    """
+    table = (len(variants), max(variants))
+    shapes = (table, table, (*table, len(start)), table)
+    constants = (jnp.asarray(constant, float) for constant in (decay, turn, push, noise))
+    laws = Spiral(*map(jnp.broadcast_to, constants, shapes))
+    combinations = [list(model) for model in itertools.product(*(range(n) for n in variants))]
+    return linear_class(laws, np.array(combinations), combinations.index(truth), reward, start)
 
 
 def _bump(goal: Sequence[float] | np.ndarray, width: Sequence[float], horizon: float) -> Bump:
     return Bump(jnp.asarray(goal, float), jnp.asarray(width, float), horizon)
-
-
-def _all_combinations(variants: Sequence[int]) -> Int[np.ndarray, "models policies"]:
-    return np.array(list(itertools.product(*(range(n) for n in variants))))
-
-
-def _number_of(which: Int[np.ndarray, "models policies"], model: Sequence[int]) -> int:
-    return int(np.flatnonzero(np.all(which == np.asarray(model), axis=1))[0])
-
-
-def _check_positive(**settings: float) -> None:
-    for name, value in settings.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be a positive number, not {value}")

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scipy.special import exprel
 
 from ctmle.theory.exact.classes import FiniteClass, Index, Point, Points, Scalar, Scalars
-from ctmle.theory.exact.precision import in_double
+from ctmle.theory.exact.linear import in_double
 
 LEAST_PROBABILITY = 1e-13
 """Lower limit of probabilities, which are rounding errors below it. A wrong model loses at most 30 nats per look."""
@@ -45,8 +45,7 @@ class Lattice(eqx.Module):
 
     def __getitem__(self, index: int | tuple | Int[Array, "..."]) -> "Lattice":
         """Chains at an index into the leading axes."""
-        chosen = (self.rates[index], self.vectors[index], self.half_log_weights[index])
-        return Lattice(self.points, *chosen)
+        return Lattice(self.points, self.rates[index], self.vectors[index], self.half_log_weights[index])
 
     def probabilities(self, here: Int[Array, ""], gap: Float[Array, ""]) -> Float[Array, " points"]:
         """P(x(t + gap) = . | x(t) = here) of one chain."""
@@ -54,42 +53,32 @@ class Lattice(eqx.Module):
         row = jnp.exp(self.half_log_weights - self.half_log_weights[here]) * (self.vectors @ spectrum)
         return jnp.maximum(row, 0.0)
 
-    def value(self, reward: Float[np.ndarray, " points"], here: int, horizon: float) -> float:
-        """E of the integral of reward(x(t)) over [0, T] for one chain; every mode is integrated in closed form."""
-        modes, start = self._modes(reward), self._start(here)
-        return float(np.sum(start * modes * _integral(np.asarray(self.rates), horizon)))
+    def mean_and_variance(self, reward: Float[np.ndarray, " points"], here: int, horizon: float) -> tuple[float, float]:
+        """Mean and variance of the integral of reward(x(t)) over [0, T] for one chain that starts `here`.
 
-    def total_variance(self, reward: Float[np.ndarray, " points"], here: int, horizon: float) -> float:
-        """Variance of that integral for one chain: 2 E of the integral of b_s b_t over s < t minus the squared mean."""
+        Every mode is integrated in closed form. The second moment is 2 E of the integral of b_s b_t over s < t.
+        """
         rates, vectors = np.asarray(self.rates), np.asarray(self.vectors)
+        weights = np.exp(np.asarray(self.half_log_weights))
+        start, modes = vectors[here] / weights[here], (weights * reward) @ vectors
+        mean = float(np.sum(start * modes * _integral(rates, horizon)))
         couplings = vectors.T @ (reward[:, None] * vectors)
-        second = self._start(here) @ (couplings * _double_integral(rates, horizon)) @ self._modes(reward)
-        return max(0.0, 2 * float(second) - self.value(reward, here, horizon) ** 2)
-
-    def _modes(self, reward: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:
-        return (np.exp(np.asarray(self.half_log_weights)) * reward) @ np.asarray(self.vectors)
-
-    def _start(self, here: int) -> Float[np.ndarray, " points"]:
-        return np.asarray(self.vectors)[here] / np.exp(np.asarray(self.half_log_weights)[here])
+        second = 2 * float(start @ (couplings * _double_integral(rates, horizon)) @ modes)
+        return mean, max(0.0, second - mean**2)
 
 
 def lattice(
-    points: Float[np.ndarray, " points"], drift: Float[np.ndarray, "*chains edges"], noise: np.ndarray
+    points: Float[np.ndarray, " points"], drift: Float[np.ndarray, "*chains edges"], noise: Float[np.ndarray, "*chains"]
 ) -> Lattice:
     """Build chains from their drift at the midpoints between points and one noise level per chain."""
-    spacing = points[1] - points[0]
+    size, spacing = len(points), points[1] - points[0]
     lean = drift * spacing / noise[..., None] ** 2
-    log_weights = np.concatenate([np.zeros((*lean.shape[:-1], 1)), 2 * np.cumsum(lean, axis=-1)], axis=-1)
+    none = np.zeros((*lean.shape[:-1], 1))
+    log_weights = np.concatenate([none, 2 * np.cumsum(lean, axis=-1)], axis=-1)
     log_weights -= log_weights.max(axis=-1, keepdims=True)
     base = noise[..., None] ** 2 / (2 * spacing**2)
-    up, down = base * np.exp(lean), base * np.exp(-lean)
-    nothing = np.zeros((*lean.shape[:-1], 1))
-    leave = np.concatenate([up, nothing], -1) + np.concatenate([nothing, down], -1)
-    size = len(points)
-    symmetric = np.zeros((*lean.shape[:-1], size, size))
-    symmetric[..., np.arange(size), np.arange(size)] = -leave
-    symmetric[..., np.arange(size - 1), np.arange(1, size)] = np.broadcast_to(base, lean.shape)
-    symmetric[..., np.arange(1, size), np.arange(size - 1)] = np.broadcast_to(base, lean.shape)
+    leave = np.concatenate([base * np.exp(lean), none], -1) + np.concatenate([none, base * np.exp(-lean)], -1)
+    symmetric = base[..., None] * (np.eye(size, k=1) + np.eye(size, k=-1)) - leave[..., None] * np.eye(size)
     rates, vectors = np.linalg.eigh(symmetric)
     tables = (points, np.minimum(rates, 0.0), vectors, log_weights / 2)
     return Lattice(*(jnp.asarray(table, float) for table in tables))
@@ -101,20 +90,19 @@ def _integral(rates: Float[np.ndarray, "*batch"], horizon: float) -> Float[np.nd
 
 
 def _double_integral(rates: Float[np.ndarray, " n"], horizon: float) -> Float[np.ndarray, "n n"]:
-    """Integral of exp(a s + b (t - s)) over 0 < s < t < T for all pairs (a, b)."""
+    """Integral of exp(a s + b (t - s)) over 0 < s < t < T for all pairs (a, b).
+
+    It is the divided difference of `_integral`, and its derivative, the integral of t exp(rate t), where a = b.
+    """
     a, b = rates[:, None], rates[None, :]
     single = _integral(rates, horizon)
     close = np.abs(a - b) * horizon < 1e-5
     apart = (single[:, None] - single[None, :]) / np.where(close, 1.0, a - b)
-    return np.where(close, _slope((a + b) / 2, horizon), apart)
-
-
-def _slope(rate: Float[np.ndarray, "n n"], horizon: float) -> Float[np.ndarray, "n n"]:
-    """Derivative of `_integral` by the rate: the integral of t exp(rate t)."""
-    z = rate * horizon
+    z = (a + b) / 2 * horizon
     small = np.abs(z) < 1e-4
     safe = np.where(small, 1.0, z)
-    return horizon**2 * np.where(small, 0.5 + z / 3 + z**2 / 8, (np.exp(safe) * (safe - 1) + 1) / safe**2)
+    slope = np.where(small, 0.5 + z / 3 + z**2 / 8, (np.exp(safe) * (safe - 1) + 1) / safe**2)
+    return np.where(close, horizon**2 * slope, apart)
 
 
 class LatticeClass(FiniteClass):
@@ -122,21 +110,13 @@ class LatticeClass(FiniteClass):
 
     chains: Lattice
     reward_table: Float[Array, "policies points"]
-    values: Float[Array, "models policies"]
-    variances: Float[Array, " policies"]
-    truth: Index
-    start: Point
-    horizon: float = eqx.field(static=True)
 
     def log_likelihoods(self, policy: Index, x: Points, y: Points, gap: Scalars) -> Float[Array, " models"]:
         here, there = self.chains.place(x[:, 0]), self.chains.place(y[:, 0])
-        weights, models = self.chains.half_log_weights, jnp.arange(self.models)
-        at = jnp.ix_(here, models)
-        from_here = self.chains.vectors[policy, at[1], at[0]]
-        to_there = self.chains.vectors[policy, at[1], there[:, None]]
-        decay = jnp.exp(self.chains.rates[policy][None] * gap[:, None, None])
-        kernel = jnp.sum(from_here * decay * to_there, axis=-1)
-        ratio = jnp.exp(weights[policy, at[1], there[:, None]] - weights[policy, at[1], at[0]])
+        vectors, weights = self.chains.vectors, self.chains.half_log_weights
+        decay = jnp.exp(self.chains.rates[policy] * gap[:, None, None])
+        kernel = jnp.sum(vectors[policy, :, here] * decay * vectors[policy, :, there], axis=-1)
+        ratio = jnp.exp(weights[policy, :, there] - weights[policy, :, here])
         return jnp.sum(jnp.log(jnp.maximum(kernel * ratio, LEAST_PROBABILITY)), axis=0)
 
     def sample(self, key: PRNGKeyArray, policy: Index, x: Point, gap: Scalar) -> Point:
@@ -167,15 +147,17 @@ def saturated(noise: float, horizon: float = 4.0, points: int = 61) -> LatticeCl
     drift = np.array([[-c * edges + k * control(edges) for k, c, _ in models] for control in controls])
     levels = np.broadcast_to(noise * np.array([level for *_, level in models]), drift.shape[:2])
     chains = lattice(grid, drift, levels)
-    rewards = [_reward(grid, control(grid)) / horizon for control in controls]
+    rewards = np.array([_reward(grid, control(grid)) / horizon for control in controls])
     here, truth = int(np.argmin(np.abs(grid))), models.index((1.0, 1.0, 1.0))
-    table = [[chains[u, i].value(rewards[u], here, horizon) for u in range(len(controls))] for i in range(len(models))]
-    spread = [chains[u, truth].total_variance(rewards[u], here, horizon) for u in range(len(controls))]
+    moments = np.array([
+        [chains[u, i].mean_and_variance(rewards[u], here, horizon) for u in range(len(controls))]
+        for i in range(len(models))
+    ])  # fmt: skip
     return LatticeClass(
         chains=chains,
-        reward_table=jnp.asarray(np.array(rewards)),
-        values=jnp.asarray(table),
-        variances=jnp.asarray(spread),
+        reward_table=jnp.asarray(rewards),
+        values=jnp.asarray(moments[..., 0]),
+        variances=jnp.asarray(moments[truth, :, 1]),
         truth=jnp.asarray(truth),
         start=jnp.asarray(grid[here])[None],
         horizon=horizon,

@@ -1,6 +1,12 @@
-"""Exact transition laws of linear SDEs  dx = (A x + b) dt + G dW  in one and two dimensions."""
+"""Exact transition laws of linear SDEs  dx = (A x + b) dt + G dW, and a reward with an exact value and variance.
+
+Everything is computed in double precision, whatever the precision of the rest of the program.
+"""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -8,18 +14,36 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ctmle.models.gaussian import Gaussian, cholesky
+from ctmle.models.gaussian import Gaussian, cholesky, solve_lower
+from ctmle.theory.eluder import nodes_and_weights
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Vector = Float[Array, "*batch size"]
+Matrix = Float[Array, "*batch size size"]
 
 TERMS = 15
 """Taylor terms per step; steps are short enough that the remainder is below rounding."""
 
 
+def in_double(function: Callable[P, R]) -> Callable[P, R]:
+    """Trace and run `function` in 64 bits, because a variance is a small difference of large numbers."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        with jax.enable_x64(True):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
 class Affine(eqx.Module):
     """Law of x(t + gap) given x(t) = x: N(flow x + shift, covariance)."""
 
-    flow: Float[Array, "*batch size size"]
-    shift: Float[Array, "*batch size"]
-    covariance: Float[Array, "*batch size size"]
+    flow: Matrix
+    shift: Vector
+    covariance: Matrix
 
     def mean(self, x: Float[Array, "*start size"]) -> Float[Array, "*batch size"]:
         return _applied(self.flow, x) + self.shift
@@ -68,7 +92,7 @@ class Spiral(LinearLaw):
         flow = _complex_as_matrix(damping * jnp.cos(angle), damping * jnp.sin(angle))
         return Affine(flow, self._drifted(flow, gap), covariance)
 
-    def _drifted(self, flow: Float[Array, "*batch 2 2"], gap: Float[Array, "*batch"]) -> Float[Array, "*batch 2"]:
+    def _drifted(self, flow: Float[Array, "*batch 2 2"], gap: Float[Array, "*gaps"]) -> Float[Array, "*batch 2"]:
         """A^-1 (flow - I) push, or its limit where A vanishes."""
         rate = self.decay**2 + self.turn**2
         still = rate * gap**2 < 1e-12
@@ -88,26 +112,27 @@ class MatrixLaw(LinearLaw):
     are multiplied elementwise over the batch, so a random gap per look is cheap. Build with `matrix_law`.
     """
 
-    drift: Float[Array, "*laws size size"]
-    push: Float[Array, "*laws size"]
-    noise: Float[Array, "*laws size size"]
+    drift: Matrix
+    push: Vector
+    noise: Matrix
     doublings: int = eqx.field(static=True)
 
     def transition(self, gap: Float[Array, "*gaps"]) -> Affine:
         h = (gap / 2**self.doublings)[..., None, None]
         a = self.drift * h
-        noise = _product(self.noise, _transposed(self.noise)) * h
+        noise = _product(self.noise, self.noise.mT) * h
         eye = jnp.broadcast_to(jnp.eye(self.size, dtype=a.dtype), a.shape)
 
         def add_term(n: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
             power, spread, flow, integral, covariance = sums
             power, product = _product(a, power) / n, _product(a, spread)
-            spread = (product + _transposed(product)) / (n + 1)
+            spread = (product + product.mT) / (n + 1)
             return power, spread, flow + power, integral + power / (n + 1), covariance + spread
 
         def double(_: Array, law: tuple[Array, ...]) -> tuple[Array, ...]:
             flow, shift, covariance = law
-            return _product(flow, flow), shift + _applied(flow, shift), covariance + _congruent(flow, covariance)
+            moved = _product(_product(flow, covariance), flow.mT)
+            return _product(flow, flow), shift + _applied(flow, shift), covariance + moved
 
         *_, flow, integral, covariance = jax.lax.fori_loop(1, TERMS + 1, add_term, (eye, noise, eye, eye, noise))
         law = (flow, _applied(integral * h, self.push), covariance)
@@ -117,16 +142,98 @@ class MatrixLaw(LinearLaw):
         return float(jnp.max(jnp.linalg.norm(self.drift, axis=(-2, -1))))
 
 
-def matrix_law(
-    drift: Float[Array, "*laws size size"],
-    push: Float[Array, "*laws size"],
-    noise: Float[Array, "*laws size size"],
-    longest_gap: float,
-) -> MatrixLaw:
+def matrix_law(drift: Matrix, push: Vector, noise: Matrix, longest_gap: float) -> MatrixLaw:
     """Choose enough doublings to keep the Taylor step short for every law and every gap up to the longest."""
     largest = float(np.max(np.linalg.norm(np.asarray(drift), axis=(-2, -1))))
     doublings = max(0, int(np.ceil(np.log2(max(4 * largest * longest_gap, 1.0)))))
     return MatrixLaw(drift, push, noise, doublings)
+
+
+class Bump(eqx.Module):
+    """b(x) = exp(-sum_i ((x_i - goal_i) / width_i)^2 / 2) / T: at most 1/T, so that its integral is at most 1.
+
+    A width of inf ignores a coordinate.
+    """
+
+    goal: Float[Array, " size"]
+    width: Float[Array, " size"]
+    horizon: float = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
+        return jnp.exp(-0.5 * jnp.sum(((x - self.goal) / self.width) ** 2, -1)) / self.horizon
+
+    def expectation(self, mean: Vector, covariance: Matrix) -> Float[Array, "*batch"]:
+        """E b(x) in closed form for normal x."""
+        return _bump_mean(mean - self.goal, covariance, self.width) / self.horizon
+
+    def product_expectation(
+        self, means: tuple[Vector, Vector], covariances: tuple[Matrix, Matrix], cross: Matrix
+    ) -> Float[Array, "*batch"]:
+        """E b(x) b(y) in closed form for (x, y) jointly normal with cov(x, y) = cross."""
+        offset = jnp.concatenate([mean - self.goal for mean in means], -1)
+        joint = jnp.block([[covariances[0], cross], [cross.mT, covariances[1]]])
+        return _bump_mean(offset, joint, jnp.tile(self.width, 2)) / self.horizon**2
+
+
+def _bump_mean(
+    offset: Float[Array, "*batch n"], covariance: Float[Array, "*batch n n"], width: Float[Array, " n"]
+) -> Float[Array, "*batch"]:
+    """E exp(-|z / width|^2 / 2) for z ~ N(offset, C): det(I + S)^-1/2 exp(-w' (I + S)^-1 w / 2).
+
+    w = offset / width and S = C / (width width') are the mean and the covariance of z / width.
+    """
+    scaled = covariance / (width[:, None] * width)
+    factor = cholesky(jnp.eye(offset.shape[-1], dtype=offset.dtype) + scaled)
+    whitened = solve_lower(factor, offset / width)
+    return jnp.exp(-0.5 * jnp.sum(whitened**2, -1)) / jnp.prod(jnp.diagonal(factor, axis1=-2, axis2=-1), -1)
+
+
+@in_double
+def values(laws: LinearLaw, reward: Bump, start: Float[Array, " size"]) -> Float[Array, "*laws"]:
+    """Value R of every law of the table: E of the integral of b over [0, T] from `start`, by quadrature over time."""
+    panels = 4 + int(np.ceil(laws.fastest() * reward.horizon))
+    times, weights = nodes_and_weights(0.0, reward.horizon, panels)
+    return _integral(eqx.Partial(_mean_reward, laws, reward, start), jnp.asarray(times), jnp.asarray(weights), 64)
+
+
+@in_double
+def total_variances(laws: LinearLaw, reward: Bump, start: Float[Array, " size"]) -> Float[Array, "*laws"]:
+    """Var^u (def:var) of the integral of b for every law: twice the integral over s < t of Cov(b(x_s), b(x_t)).
+
+    The covariance has a kink at s = t, so the quadrature is over the triangle, not over the square.
+    """
+    panels = 4 + int(np.ceil(laws.fastest() * reward.horizon / 2))
+    times, weights = nodes_and_weights(0.0, reward.horizon, panels, points=6)
+    shares, share_weights = nodes_and_weights(0.0, 1.0, panels, points=6)
+    pairs = np.stack([np.outer(times, shares), np.outer(times, 1 - shares)], -1).reshape(-1, 2)
+    pair_weights = 2 * np.outer(times * weights, share_weights).ravel()
+    integrand = eqx.Partial(_reward_covariance, laws, reward, start)
+    return jnp.maximum(_integral(integrand, jnp.asarray(pairs), jnp.asarray(pair_weights), len(shares)), 0.0)
+
+
+@eqx.filter_jit
+def _integral(
+    integrand: Callable[[Array], Array], nodes: Float[Array, "nodes ..."], weights: Float[Array, " nodes"], batch: int
+) -> Float[Array, "..."]:
+    """Weighted sum of the integrand over the nodes of a quadrature, `batch` nodes at a time."""
+    return jnp.tensordot(weights, jax.lax.map(integrand, nodes, batch_size=batch), 1)
+
+
+def _mean_reward(laws: LinearLaw, reward: Bump, start: Float[Array, " size"], time: Float[Array, ""]) -> Array:
+    """E b(x_t) for every law."""
+    law = laws.transition(time)
+    return reward.expectation(law.mean(start), law.covariance)
+
+
+def _reward_covariance(laws: LinearLaw, reward: Bump, start: Float[Array, " size"], gaps: Float[Array, "2"]) -> Array:
+    """Cov(b(x_s), b(x_t)) for every law; `gaps` are s and t - s."""
+    first, between = laws.transition(gaps[0]), laws.transition(gaps[1])
+    mean = first.mean(start)
+    later = between.mean(mean)
+    cross = first.covariance @ between.flow.mT
+    spread = between.flow @ cross + between.covariance
+    both = reward.product_expectation((mean, later), (first.covariance, spread), cross)
+    return both - reward.expectation(mean, first.covariance) * reward.expectation(later, spread)
 
 
 def _growth(z: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
@@ -145,13 +252,5 @@ def _product(a: Float[Array, "*a size size"], b: Float[Array, "*b size size"]) -
     return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
 
 
-def _congruent(a: Float[Array, "*a size size"], b: Float[Array, "*b size size"]) -> Float[Array, "*c size size"]:
-    return _product(_product(a, b), _transposed(a))
-
-
 def _applied(a: Float[Array, "*a size size"], x: Float[Array, "*x size"]) -> Float[Array, "*b size"]:
     return jnp.einsum("...ij,...j->...i", a, x)
-
-
-def _transposed(a: Float[Array, "*a size size"]) -> Float[Array, "*a size size"]:
-    return jnp.swapaxes(a, -1, -2)

@@ -8,8 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from ctmle.theory.exact.study import EQUAL_LOOKS, CaseResult
-from ctmle.theory.exact.summary import envelope, mean_and_half_width, slope, wilson, worst_rows
+from ctmle.theory.exact.study import (
+    EQUAL_LOOKS,
+    CaseResult,
+    mean_and_half_width,
+    slope,
+    wilson,
+    worst_case,
+    worst_rows,
+)
 
 SMALLEST = 1e-6
 """Lower limit of regrets on logarithmic axes."""
@@ -36,17 +43,19 @@ def plot_regret(results: list[CaseResult]) -> Figure:
 
 
 def _regret_against_episodes(axes: Axes, results: list[CaseResult]) -> None:
-    n, curves = np.arange(1, results[0].regret.shape[-1] + 1), [envelope(result) for result in results]
-    for result, curve, colour in zip(results, curves, _colours(results), strict=True):
-        label = f"noise {result.case.noise:g}: slope {slope(curve.mean):.2f}"
-        axes.plot(n, np.maximum(curve.mean, SMALLEST), color=colour, label=label)
-        low, high = curve.mean - curve.half_width, curve.mean + curve.half_width
-        axes.fill_between(n, np.maximum(low, SMALLEST), np.maximum(high, SMALLEST), color=colour, alpha=0.25)
-    top = max(curve.mean[-1] for curve in curves)
+    n, first, last = np.arange(1, results[0].regret.shape[-1] + 1), [], []
+    for result, colour in zip(results, _colours(results), strict=True):
+        mean, width, _ = worst_case(result)
+        label = f"noise {result.case.noise:g}: slope {slope(mean):.2f}"
+        low, middle, high = (np.maximum(curve, SMALLEST) for curve in (mean - width, mean, mean + width))
+        axes.plot(n, middle, color=colour, label=label)
+        axes.fill_between(n, low, high, color=colour, alpha=0.25)
+        first.append(mean[0])
+        last.append(mean[-1])
     late = n[n >= max(2, len(n) // 10)]
-    axes.plot(late, 1.6 * top * np.sqrt(late / len(n)), "k:", linewidth=1, label="slope 1/2")
+    axes.plot(late, 1.6 * max(last) * np.sqrt(late / len(n)), "k:", linewidth=1, label="slope 1/2")
     axes.set(xscale="log", yscale="log", xlabel="episodes N", ylabel=_worst("regret", results))
-    axes.set_ylim(bottom=max(SMALLEST, 0.1 * min(curve.mean[0] for curve in curves)))
+    axes.set_ylim(bottom=max(SMALLEST, 0.1 * min(first)))
     case = results[0].case
     axes.set_title(f"{case.model_class}, gap {case.gap:g} s, {case.looking.name}, {case.seeds} seeds")
     axes.legend(fontsize="small", loc="lower right", ncols=2, title="95% interval over seeds", title_fontsize="small")
@@ -82,7 +91,7 @@ def plot_confidence(results: list[CaseResult], delta: float) -> Figure:
     left.set_title(f"coverage over {len(covered)} runs, beta = {results[0].beta:.3g}")
     left.legend(fontsize="small", loc="lower left")
     for result, colour in zip(results, _colours(results), strict=True):
-        worst = int(envelope(result).worst[-1])
+        worst = worst_case(result)[2][-1]
         right.plot(n, result.both_size[worst].mean(axis=0), color=colour, label=f"noise {result.case.noise:g}")
         right.plot(n, result.grid_size[worst].mean(axis=0), color=colour, linestyle="--", linewidth=0.8)
     right.set(xscale="log", yscale="log", xlabel="episodes n", ylabel="models left, mean over seeds")
@@ -92,15 +101,24 @@ def plot_confidence(results: list[CaseResult], delta: float) -> Figure:
 
 
 def plot_gaps(results: list[CaseResult]) -> Figure:
-    """Plot regret against the gap for equally expensive ways of looking, at the lowest and the highest noise."""
+    """Plot regret against the gap for equally expensive ways of looking, at the lowest and the highest noise.
+
+    The axis of regrets is logarithmic if they differ by more than a factor of 8.
+    """
     noises, gaps = sorted({r.case.noise for r in results}), sorted({r.case.gap for r in results})
     figure = Figure(figsize=(5.5 * len(noises), 4.4), layout="constrained")
     for axes, noise in zip(figure.subplots(1, len(noises), squeeze=False)[0], noises, strict=True):
         for looking, marker in zip(EQUAL_LOOKS, "osx", strict=True):
             rows = [r for r in worst_rows(results) if r["looking"] == looking.name and r["noise"] == noise]
-            _errorbar(axes, rows, marker, looking.name)
+            regrets = np.maximum([r["regret"] for r in rows], SMALLEST)
+            widths = np.minimum([r["regret"] - r["regret_low"] for r in rows], 0.99 * regrets)
+            axes.errorbar([r["gap"] for r in rows], regrets, widths, marker=marker, capsize=3, label=looking.name)
         axes.set(xscale="log", xlabel=r"gap $\Delta$ in seconds (looks per episode: 2T/$\Delta$)")
-        _scale_regret(axes)
+        low, high = axes.dataLim.intervaly
+        if high > 8 * low:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(0.0, 1.35 * high)
         axes.set(ylabel=_worst("regret after the last episode", results), title=f"noise {noise:g}")
         axes.set_xticks(gaps, [f"{gap:g}" for gap in gaps])
         axes.xaxis.set_minor_locator(NullLocator())
@@ -120,21 +138,6 @@ def plot_separations(results: list[CaseResult]) -> Figure:
     axes.set_title("a fixed instance is hard at one noise level only")
     axes.legend(fontsize="small")
     return figure
-
-
-def _errorbar(axes: Axes, rows: list[dict[str, Any]], marker: str, label: str) -> None:
-    regrets = np.maximum([r["regret"] for r in rows], SMALLEST)
-    widths = [min(r["regret"] - r["regret_low"], 0.99 * regret) for r, regret in zip(rows, regrets, strict=True)]
-    axes.errorbar([r["gap"] for r in rows], regrets, widths, marker=marker, capsize=3, label=label)
-
-
-def _scale_regret(axes: Axes) -> None:
-    """Use a logarithmic axis if regrets differ by more than a factor of 8, else a linear one from 0."""
-    low, high = axes.dataLim.intervaly
-    if high > 8 * low:
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(0.0, 1.35 * high)
 
 
 def _colours(results: list[CaseResult]) -> Any:
