@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ctmle.lab.report.run_result import result_of
+from ctmle.lab.report.results import result_of
 from ctmle.lab.sweeps.folder import SweepFolder
 from ctmle.lab.sweeps.plan_file import read_plan
 from ctmle.lab.sweeps.sweep import Waiting

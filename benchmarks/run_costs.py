@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctmle.lab.experiment import from_settings
-from ctmle.lab.report.run_result import Settings, result_of
+from ctmle.lab.report.results import Settings, result_of
 from ctmle.lab.sweeps.plan import settings_of
 from ctmle.lab.sweeps.work import Task, Worker
 from ctmle.registry import AGENTS

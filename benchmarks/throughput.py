@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ctmle.lab.experiment import from_settings
 from ctmle.lab.sweeps import Plan, run_sweep
-from ctmle.lab.sweeps.engines import LocalEngine
+from ctmle.lab.sweeps.engines.local import LocalEngine
 
 WAYS = {
     "two workers, one thread each": (2, 1),

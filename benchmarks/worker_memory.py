@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ctmle.lab.experiment import from_settings
-from ctmle.lab.report.run_result import Settings
+from ctmle.lab.report.results import Settings
 from ctmle.lab.sweeps.plan import settings_of
 from ctmle.lab.sweeps.work import Task, Worker
 from ctmle.registry import AGENTS

@@ -8,7 +8,7 @@ from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
 from ctmle.lab.report.comparison import compare
-from ctmle.lab.report.run_result import read_result
+from ctmle.lab.report.results import read_result
 from ctmle.lab.session import Session
 from ctmle.lab.storage import RunFolder
 

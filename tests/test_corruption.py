@@ -20,9 +20,8 @@ from ctmle.lab.cli.main import main
 from ctmle.lab.run import Run
 from ctmle.lab.session import save_checkpoint
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.storage.files import digest
+from ctmle.lab.storage.files import digest, read_tensors
 from ctmle.lab.storage.run_folder import Checkpoint
-from ctmle.lab.storage.tensors import read_tensors
 from ctmle.lab.storage.trees import save_tree
 
 CHECKPOINTS, CONFIGS = 900, 300

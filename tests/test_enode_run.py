@@ -14,7 +14,7 @@ from ctmle.envs import Env
 from ctmle.lab.evaluate import Score, evaluate
 from ctmle.lab.experiment import Evaluation, start
 from ctmle.lab.report.comparison import compare
-from ctmle.lab.report.run_result import read_result
+from ctmle.lab.report.results import read_result
 from ctmle.lab.run import Run
 from ctmle.lab.session import save_checkpoint
 from ctmle.lab.storage import RunFolder

@@ -9,14 +9,11 @@ import pytest
 from synthetic import SHOWING, errors, failed, gaps_rise, results
 
 from ctmle.lab.cli.main import main
-from ctmle.lab.cli.parse import parse
-from ctmle.lab.cli.reproduce import ReproduceCommand
-from ctmle.lab.cli.spelled import spelled
-from ctmle.lab.cli.sweep import SweepCommand
-from ctmle.lab.paper.experiments import paper_experiment
-from ctmle.lab.paper.findings import find, write_findings
-from ctmle.lab.paper.outcomes import finished
+from ctmle.lab.cli.parse import command_line, parse
+from ctmle.lab.cli.sweep import ReproduceCommand, SweepCommand
+from ctmle.lab.paper.findings import paper_experiment, write_findings
 from ctmle.lab.report.pictures import save
+from ctmle.lab.report.results import finished
 from ctmle.lab.sweeps import Plan
 
 NAMES = tuple(SHOWING)
@@ -32,7 +29,7 @@ def test_findings_are_written_whole_and_read_back(name, tmp_path):
     found[-1] = failed(found[-1])
     for seconds in (3.0, 7.0):  # the second time in place of the first
         found[0] = replace(found[0], seconds=seconds)
-        write_findings(tmp_path / "findings", find(study, "ctmle reproduce", plan, found))
+        write_findings(tmp_path / "findings", study, "ctmle reproduce", plan, found)
     assert [path.name for path in tmp_path.iterdir()] == ["findings"]
     files = {path.name: path.read_bytes() for path in (tmp_path / "findings").iterdir()}
     assert files.keys() == {"figure.png", "figure.svg", "results.csv", "verdict.md", "made_by.json"}
@@ -55,14 +52,15 @@ def test_findings_that_cannot_be_written_leave_those_of_before(tmp_path, monkeyp
     asked = ReproduceCommand("convergence", size="smoke")
     study = paper_experiment(asked.experiment)
     plan, found = Plan.of(study.runs(asked)), results(study.runs(asked), errors(-0.5))
-    place = write_findings(tmp_path / "findings", find(study, "first", plan, found))
+    place = tmp_path / "findings"
+    write_findings(place, study, "first", plan, found)
 
     def full(*_):
         raise OSError("no space left")
 
     monkeypatch.setattr("ctmle.lab.paper.findings.write_json", full)
     with pytest.raises(OSError, match="no space left"):
-        write_findings(place, find(study, "second", plan, found))
+        write_findings(place, study, "second", plan, found)
     assert [path.name for path in tmp_path.iterdir()] == ["findings"]
     assert json.loads((place / "made_by.json").read_text())["command"] == "first"
 
@@ -74,7 +72,7 @@ def test_figures_and_tables_of_runs_that_are_all_alike(name, scores, tmp_path):
     study = paper_experiment(asked.experiment)
     found = results(study.runs(asked), scores)
     save(study.figure(found), tmp_path / "figure.png")
-    assert study.measured(found).rows
+    assert study.measured(found).row_count
     assert {verdict.decision for verdict in study.verdicts(found)} <= {"not decided", "agrees", "disagrees"}
 
 
@@ -83,7 +81,7 @@ def test_a_cell_without_finished_runs_is_not_known(tmp_path):
     study = paper_experiment(asked.experiment)
     found = [r for r in results(study.runs(asked), gaps_rise) if (r.settings["sigma"], r.settings["gap"]) != (0.0, 0.5)]
     save(study.figure(found), tmp_path / "figure.png")
-    assert study.measured(found).rows[0][2] == "not known"
+    assert next(iter(study.measured(found).columns[2].cells)) == "not known"
     assert {v.decision for v in study.verdicts(found)} == {"not decided"}
 
 
@@ -137,8 +135,8 @@ def test_a_command_spells_itself(line):
     _, name, *words = shlex.split(line)
     kind = {"reproduce": ReproduceCommand, "sweep": SweepCommand}[name]
     asked = parse(kind, words, f"ctmle {name}")
-    assert parse(kind, shlex.split(spelled(asked))[2:], f"ctmle {name}") == asked
-    assert sorted(shlex.split(spelled(asked))) == sorted(shlex.split(line))
+    assert parse(kind, shlex.split(command_line(asked))[2:], f"ctmle {name}") == asked
+    assert sorted(shlex.split(command_line(asked))) == sorted(shlex.split(line))
 
 
 def test_a_real_experiment_and_again_with_nothing_left_to_do(tmp_path, capsys):

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from synthetic import SHOWING
 
-from ctmle.lab.cli.reproduce import ReproduceCommand
+from ctmle.lab.cli.sweep import ReproduceCommand
 from ctmle.lab.experiment import Experiment
-from ctmle.lab.paper.experiments import paper_experiment
+from ctmle.lab.paper.findings import paper_experiment
 from ctmle.lab.sweeps import Plan
 
 NAMES = tuple(SHOWING)

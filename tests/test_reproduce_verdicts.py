@@ -6,12 +6,12 @@ from hypothesis import given, strategies as st
 from synthetic import SHOWING, errors, gaps_fall, gaps_rise, learners, results, success_at, widths
 from tiny import run_experiment
 
-from ctmle.lab.cli.reproduce import ReproduceCommand
-from ctmle.lab.paper.convergence import Convergence
-from ctmle.lab.paper.episode_grid import EpisodeGrid
-from ctmle.lab.paper.experiments import paper_experiment
-from ctmle.lab.paper.outcomes import episodes_to_success
-from ctmle.lab.paper.verdict import above, below, is_value, within
+from ctmle.lab.cli.sweep import ReproduceCommand
+from ctmle.lab.paper.base import above, below, is_value, within
+from ctmle.lab.paper.convergence import errors_of, running_mean
+from ctmle.lab.paper.findings import paper_experiment
+from ctmle.lab.paper.gap import EpisodeGrid
+from ctmle.lab.report.results import episodes_to_success
 from ctmle.lab.report.statistics import Estimate
 
 NAMES = tuple(SHOWING)
@@ -125,8 +125,9 @@ def test_the_optimal_gap_is_the_largest_with_the_fewest_episodes():
 def test_no_success_counts_as_one_episode_more_than_there_were():
     runs = results([run_experiment(episodes=7)] * 2, lambda settings, random: success_at(99, settings))
     assert episodes_to_success(runs).tolist() == [8, 8]
-    assert grid([[None, 1]]).means().tolist() == [[3.5]]
-    assert grid([[None, 1]]).succeeded == ("1 of 2",)
+    one = grid([[None, 1]])
+    assert one.means(one.cells).tolist() == [[3.5]]
+    assert one.succeeded == ("1 of 2",)
 
 
 # Width
@@ -156,16 +157,15 @@ def test_an_exponent_is_recovered_where_the_optimum_is_known(exponent, falls, as
 
 
 def test_errors_are_measured_from_the_best_that_is_known():
-    runs = results(Convergence().runs(ReproduceCommand("convergence", seeds=2)), errors(-0.5))
+    runs = results(paper_experiment("convergence").runs(ReproduceCommand("convergence", seeds=2)), errors(-0.5))
     best = max(max(result.scores) for result in runs)
-    (own,), (given_,), (low,) = (Convergence(optimum).errors(runs) for optimum in (None, 0.99, 0.1))
-    assert own.optimum == best
-    assert own.each.min() == 0
-    assert given_.optimum == 0.99
-    assert given_.each.min() == pytest.approx(0.99 - best)
-    assert low.optimum == best
-    mean = own.each.mean(axis=0)
-    assert own.so_far.mean(axis=0)[2] == pytest.approx(mean[:3].mean())
+    (own, from_own), (given_, from_given), (low, _) = (errors_of(runs, optimum) for optimum in (None, 0.99, 0.1))
+    assert own == best
+    assert from_own.min() == 0
+    assert given_ == 0.99
+    assert from_given.min() == pytest.approx(0.99 - best)
+    assert low == best
+    assert running_mean(from_own).mean(axis=0)[2] == pytest.approx(from_own.mean(axis=0)[:3].mean())
 
 
 # All of them

@@ -19,13 +19,13 @@ from tiny import run_experiment
 from ctmle.lab.cli.main import main
 from ctmle.lab.experiment import from_settings
 from ctmle.lab.interrupt import Interrupted
+from ctmle.lab.report.progress import Standing, SweepWatcher
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import only_writer
 from ctmle.lab.sweeps import Plan, run_sweep
 from ctmle.lab.sweeps.engines import Engine
 from ctmle.lab.sweeps.folder import SweepFolder
 from ctmle.lab.sweeps.plan import settings_of
-from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 RECORDS = (

@@ -15,13 +15,14 @@ import pytest
 from tiny import run_experiment
 
 from ctmle.lab.cli.main import main
+from ctmle.lab.report.progress import Standing, SweepWatcher
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import wait_for_writer
 from ctmle.lab.sweeps import Plan, RunResult, run_sweep
-from ctmle.lab.sweeps.engines import LocalEngine, make_engine
+from ctmle.lab.sweeps.engines import make_engine
+from ctmle.lab.sweeps.engines.local import LocalEngine
 from ctmle.lab.sweeps.engines.ray import OBJECT_STORE
 from ctmle.lab.sweeps.plan import settings_of
-from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import outcome  # pyright: ignore[reportMissingImports]
@@ -82,7 +83,7 @@ def calm(tmp_path_factory) -> Path:
 
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_lost(calm, tmp_path):
     out, engine = tmp_path / "sweep", LocalEngine(workers=1)
-    striker = Striker(lambda: bool(in_progress(out)), lambda: engine.processes[0].process.kill())
+    striker = Striker(lambda: bool(in_progress(out)), lambda: engine.processes[0].kill())
     results = run_sweep(PLAN, out, engine, watchers=(striker,), drop_checkpoints=True)
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
     assert list((out / "runs").glob("*/checkpoints/*")) == []

@@ -13,9 +13,9 @@ from tiny import run_experiment
 
 from ctmle.lab.experiment import from_settings, start
 from ctmle.lab.sweeps import Plan, PlannedRun
+from ctmle.lab.sweeps.folder import Pace
 from ctmle.lab.sweeps.plan import NOT_LEARNED_FROM, content_of, kind_of, settings_of
 from ctmle.lab.sweeps.plan_file import draws, read_plan
-from ctmle.lab.sweeps.progress import Pace
 from ctmle.lab.sweeps.sweep import Waiting
 from ctmle.registry import AGENTS
 

@@ -1,8 +1,14 @@
-"""What a process uses of the machine that it runs on. JAX is loaded no earlier than it must be."""
+"""What a process uses of the machine that it runs on, and versions. JAX is loaded no earlier than it must be."""
 
 import os
+import platform
+import subprocess
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
+
+PACKAGES = ("ctmle", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
+"""Packages that have a say in a run's numbers."""
 
 
 def cores() -> int:
@@ -30,3 +36,27 @@ def use_compilation_cache() -> None:
         home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         jax.config.update("jax_compilation_cache_dir", str(home / "ctmle" / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def versions() -> dict[str, str]:
+    """Return package versions, and the commit of this code where it runs from a git checkout."""
+    found = {**{name: version(name) for name in PACKAGES}, "python": platform.python_version()}
+    commit = code_commit()
+    return found if commit is None else {**found, "commit": commit}
+
+
+def code_commit() -> str | None:
+    """Return the commit that this package's source is at, "with changes" if files differ from it; None elsewhere."""
+    here = Path(__file__).resolve().parent
+    try:
+        tracked = _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
+        commit = _git(here, "rev-parse", "HEAD").strip()
+        changes = _git(here, "status", "--porcelain", "--", str(here.parent))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return None if not tracked else f"{commit} with changes" if changes.strip() else commit
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout

@@ -1,7 +1,8 @@
-"""`ctmle evaluate` and `ctmle oracle`."""
+"""Commands that show something: `ctmle evaluate`, `ctmle compare`, `ctmle oracle` and `ctmle envs`."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import tyro
@@ -81,6 +82,49 @@ def evaluate(arguments: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class CompareCommand(Part):
+    """Compare runs: a table and a picture of scores against episodes and against looks.
+
+    Means and standard errors are over the seeds of each agent; each environment and noise level has its own panel.
+    """
+
+    runs: tyro.conf.Positional[tuple[str, ...]]
+    """Run folders, as `ctmle train` made them."""
+    out: str = "comparison.png"
+    """File for the picture."""
+    json: bool = False
+    """Print one JSON list instead of a table."""
+
+    def check(self) -> None:
+        if not self.runs:
+            raise ValueError("give the run folders to compare, as `ctmle train` made them")
+        if not self.out.endswith(".png"):
+            raise ValueError(f"--out must end in .png, not {self.out!r}")
+
+
+def compare(arguments: list[str]) -> None:
+    """Compare the run folders that the words name."""
+    command = parse(CompareCommand, arguments, "ctmle compare")
+    from rich.console import Console
+
+    from ctmle.lab.report import comparison
+    from ctmle.lab.report.pictures import save
+    from ctmle.lab.report.results import read_result
+
+    panels = comparison.compare([read_result(path) for path in command.runs])
+    out = Path(command.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    save(comparison.plot_comparison(panels), out)
+    if command.json:
+        print(json.dumps([asdict(panel) for panel in panels]))
+        return
+    console = Console()
+    for panel in panels:
+        console.print(comparison.comparison_table(panel))
+    console.print(f"picture: {out}", highlight=False)
+
+
+@dataclass(frozen=True)
 class OracleCommand(Part):
     """Improve a policy in the true SDE: the u* that regret is measured against.
 
@@ -142,6 +186,28 @@ def oracle(arguments: list[str]) -> None:
     if command.json:
         print(json.dumps(best))
     else:
-        print(
-            f"oracle on {command.environment} at sigma {command.sigma:g}: {best['score']:.4f} +- {best['score_se']:.4f}"
-        )
+        where = f"{command.environment} at sigma {command.sigma:g}"
+        print(f"oracle on {where}: {best['score']:.4f} +- {best['score_se']:.4f}")
+
+
+def envs(arguments: list[str]) -> None:
+    """List every registered environment."""
+    parse(_list_environments, arguments, "ctmle envs")
+
+
+def _list_environments() -> None:
+    """List the environments: dimensions, controls, horizon, noise and reward."""
+    from rich.console import Console
+
+    from ctmle.options import walk
+
+    console = Console(highlight=False)
+    for name in ENVIRONMENTS.names:
+        env = ENVIRONMENTS.load(name)()
+        bounds = zip(env.control_low, env.control_high, strict=True)
+        settings = ", ".join(f"{option.name} {option.value}" for option in walk(env))
+        console.print(f"[bold]{name}[/bold]: {(type(env).__doc__ or '').splitlines()[0]}")
+        console.print(f"  state    {len(env.state_names)}: {', '.join(env.state_names)}")
+        console.print(f"  control  {len(env.control_low)}: {', '.join(f'{low:g} to {high:g}' for low, high in bounds)}")
+        console.print(f"  reward   per second: {(type(env).reward.__doc__ or '').splitlines()[0]}")
+        console.print(f"  settings {settings}")

@@ -126,9 +126,8 @@ def run_exact(
     The folder is chosen before anything is played and written after everything is.
     """
     from ctmle.lab.report.pictures import save
-    from ctmle.lab.report.tables import save_csv
-    from ctmle.lab.storage.files import write_json
-    from ctmle.lab.storage.results import free_folder, whole_folder
+    from ctmle.lab.report.results import save_csv
+    from ctmle.lab.storage.files import free_folder, whole_folder, write_json
     from ctmle.theory.exact.plots import plot_results
     from ctmle.theory.exact.study import play_cases, rows, worst_rows
 

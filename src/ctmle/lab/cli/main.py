@@ -17,11 +17,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train:train", "learn to control a system, and save everything about it in a run folder"),
     "evaluate": ("evaluate:evaluate", "score a saved policy again"),
     "resume": ("train:resume", "continue a run that was stopped or killed"),
-    "compare": ("compare:main", "compare runs: a table and a plot of scores against episodes and looks"),
-    "sweep": ("sweep:main", "do many runs on all cores or on a Ray cluster"),
-    "envs": ("envs:main", "list the environments"),
+    "compare": ("evaluate:compare", "compare runs: a table and a plot of scores against episodes and looks"),
+    "sweep": ("sweep:sweep", "do many runs on all cores or on a Ray cluster"),
+    "envs": ("evaluate:envs", "list the environments"),
     "oracle": ("evaluate:oracle", "improve a policy in the true SDE: the best score to hope for"),
-    "reproduce": ("reproduce:main", "repeat one of the paper's experiments and judge its claims"),
+    "reproduce": ("sweep:reproduce", "repeat one of the paper's experiments and judge its claims"),
     "exact": ("exact:main", "play the paper's exact algorithm on a finite class of SDEs"),
     "theory": ("theory:main", "compute the paper's bounds, complexities and plans"),
 }
@@ -65,7 +65,7 @@ def _run(arguments: list[str]) -> None:
         print(HELP.format(commands="\n".join(lines)), end="")
         return
     if arguments == ["--version"]:
-        from ctmle.lab.storage.versions import code_commit
+        from ctmle.lab.machine import code_commit
 
         commit = code_commit()
         print(f"ctmle {ctmle.__version__}" + (f" (commit {commit})" if commit else ""))

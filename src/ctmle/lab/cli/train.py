@@ -241,7 +241,7 @@ def _go(session: "Session", console: "Console") -> None:
 
 
 def _conclude(folder: "RunFolder", experiment: "Experiment", records: list[dict[str, Any]], console: "Console") -> None:
-    from ctmle.lab.report.learning_curve import plot_learning_curve
+    from ctmle.lab.report.pictures import plot_learning_curve
     from ctmle.lab.report.progress import episode_table
 
     evaluation = experiment.evaluation

@@ -1,16 +1,27 @@
-"""The interface of the paper's experiments, and the settings that their runs start from."""
+"""The interface of the paper's experiments, the settings that their runs start from, and decisions about claims."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from ctmle.lab.experiment import Experiment, start as start_of
-from ctmle.lab.paper.request import PaperRequest
-from ctmle.lab.paper.verdict import Verdict
-from ctmle.lab.report.run_result import RunResult
-from ctmle.lab.report.tables import Listing
+from ctmle.lab.paper import PaperRequest
+from ctmle.lab.report.results import (
+    RunResult,
+    Settings,
+    episodes_to_success,
+    final_scores,
+    grouped,
+    successes,
+    text_table,
+)
+from ctmle.lab.report.statistics import Estimate, bootstrap, interquartile_mean
+
+Decision = Literal["agrees", "disagrees", "not decided"]
 
 SIGMA = 2.0
 """Noise level of every experiment but that of the gaps."""
@@ -27,19 +38,9 @@ SMOKE_RUN: dict[str, Any] = {"horizon": 4.0, "gap": 0.25, "step": 0.05, "test_tr
                              "initial_trajectories": 2, "episodes": SMOKE_EPISODES}  # fmt: skip
 SMOKE_TACOS: dict[str, Any] = {"max_hold": 10, "hidden": (8, 8), "batch": 8, "updates_per_decision": 0.5,
                                "replay_capacity": 64}  # fmt: skip
-SMOKE_MODEL: dict[str, Any] = {
-    "ensemble": 2,
-    "dynamics_hidden": (16, 16),
-    "policy_hidden": (16, 16),
-    "dynamics_batch": 3,
-    "dynamics_length": 3,
-    "dynamics_updates": 6,
-    "policy_updates": 6,
-    "particles": 8,
-    "critic_steps": 2,
-    "critic_batch": 16,
-    "trajectory_seconds": None,
-}
+SMOKE_MODEL: dict[str, Any] = {"ensemble": 2, "dynamics_hidden": (16, 16), "dynamics_batch": 3, "dynamics_length": 3,
+                               "dynamics_updates": 6, "policy_hidden": (16, 16), "policy_updates": 6, "particles": 8,
+                               "critic_steps": 2, "critic_batch": 16, "trajectory_seconds": None}  # fmt: skip
 SMOKE = {
     "ct-mle": SMOKE_RUN | SMOKE_MODEL,
     "enode": SMOKE_RUN | SMOKE_MODEL | {"matching_updates": 6, "matching_batch": 4},
@@ -48,7 +49,21 @@ SMOKE = {
 """Settings that only test the code, by agent."""
 
 
-class PaperExperiment(ABC):
+@dataclass(frozen=True)
+class Verdict:
+    """One line of an experiment's table of verdicts."""
+
+    claim: str
+    """The paper's claim, in our words."""
+    found: str
+    """The estimate from these runs with its interval."""
+    decision: Decision
+    seeds: int
+    """Seeds in the smallest group that the estimate is made from."""
+
+
+@dataclass(frozen=True)
+class PaperExperiment:
     """One of the paper's experiments: a request becomes runs, and results of runs become findings.
 
     Results are those of finished runs, at least one of them.
@@ -56,22 +71,17 @@ class PaperExperiment(ABC):
 
     definitions: str
     """Definitions of the quantities, for readers of the tables."""
+    runs: Callable[[PaperRequest], list[Experiment]]
+    """Lists the runs that a request asks for."""
+    measured: Callable[[list[RunResult]], Table]
+    """Tabulates the measured quantities."""
+    verdicts: Callable[[list[RunResult]], list[Verdict]]
+    """Judges each of the paper's claims."""
+    figure: Callable[[list[RunResult]], Figure]
+    """Draws the paper's figure."""
 
-    @abstractmethod
-    def runs(self, request: PaperRequest) -> list[Experiment]:
-        """List the runs that a request asks for."""
 
-    @abstractmethod
-    def measured(self, results: list[RunResult]) -> Listing:
-        """Tabulate the measured quantities."""
-
-    @abstractmethod
-    def verdicts(self, results: list[RunResult]) -> list[Verdict]:
-        """Judge each of the paper's claims."""
-
-    @abstractmethod
-    def figure(self, results: list[RunResult]) -> Figure:
-        """Draw the paper's figure."""
+# Runs
 
 
 def environments(request: PaperRequest, usual: Sequence[str] = tuple(EPISODES)) -> tuple[str, ...]:
@@ -91,3 +101,65 @@ def seeded(request: PaperRequest, run: Experiment, *, paper: int, small: int) ->
     """Repeat a run with each seed: as many as the request names, or as its size has."""
     seeds = request.seeds or {"paper": paper, "small": small, "smoke": SMOKE_SEEDS}[request.size]
     return [run.changed({"seed": seed}) for seed in range(seeds)]
+
+
+# Numbers of a group of runs
+
+
+def mean_final_score(results: Sequence[RunResult]) -> Estimate:
+    """Estimate the interquartile mean of last scores over seeds."""
+    return bootstrap([final_scores(results)], lambda groups: interquartile_mean(groups[0]), bounds=(-math.inf, 1.0))
+
+
+def mean_episodes(results: Sequence[RunResult]) -> Estimate:
+    """Estimate the mean of episodes to success over seeds: a lower bound if a run did not succeed."""
+    most = max((result.settings["episodes"] + 1.0 for result in results), default=math.inf)
+    return bootstrap([episodes_to_success(results)], lambda groups: float(groups[0].mean()), bounds=(1.0, most))
+
+
+def score_table(results: list[RunResult], name: str, of: Callable[[Settings], Any]) -> Table:
+    """Tabulate final scores and episodes to success for each system and each value of a setting."""
+    rows = []
+    for (environment, value), runs in grouped(results, lambda own: (own["environment"], of(own))).items():
+        numbers = (str(mean_final_score(runs)), str(mean_episodes(runs)), successes(runs))
+        rows.append((environment, str(value), str(len(runs)), *numbers))
+    title = "final scores (interquartile mean) and episodes to success (mean), 95% intervals"
+    return text_table(title, ("system", name, "seeds", "final score", "episodes to success", "succeeded"), rows)
+
+
+# Decisions: an estimate agrees with a claim, disagrees, or its interval covers both
+
+
+def lies_between(estimate: Estimate, low: float, high: float) -> Decision:
+    """Decide on the claim that the quantity lies between two limits."""
+    if estimate.interval is None:
+        return "not decided"
+    lowest, highest = estimate.interval
+    if low < lowest and highest < high:
+        return "agrees"
+    return "disagrees" if highest < low or lowest > high else "not decided"
+
+
+def above(estimate: Estimate, limit: float) -> Decision:
+    """Decide on the claim that the quantity is larger than the limit."""
+    return lies_between(estimate, limit, math.inf)
+
+
+def below(estimate: Estimate, limit: float) -> Decision:
+    """Decide on the claim that the quantity is smaller than the limit."""
+    return lies_between(estimate, -math.inf, limit)
+
+
+def within(estimate: Estimate, margin: float) -> Decision:
+    """Decide on the claim that a difference is smaller than the margin, in either direction."""
+    return lies_between(estimate, -margin, margin)
+
+
+def is_value(estimate: Estimate, claimed: float, others: tuple[float, ...]) -> Decision:
+    """Decide on the claim that the quantity has one value rather than one of the others."""
+    if estimate.interval is None:
+        return "not decided"
+    low, high = estimate.interval
+    if not low <= claimed <= high:
+        return "disagrees"
+    return "not decided" if any(low <= other <= high for other in others) else "agrees"

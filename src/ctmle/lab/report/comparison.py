@@ -1,6 +1,5 @@
 """Runs compared: scores against episodes and against looks, averaged over seeds, as a table and as a picture."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +14,9 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from ctmle.lab.experiment import Evaluation
-from ctmle.lab.report.pictures import COLOURS
-from ctmle.lab.report.run_result import RunResult, Settings
+from ctmle.lab.report.pictures import COLOURS, draw_curve
+from ctmle.lab.report.results import RunResult, Settings, grouped
+from ctmle.lab.report.statistics import standard_error
 from ctmle.options import flat
 from ctmle.registry import ENVIRONMENTS
 from ctmle.settings import spelled
@@ -64,9 +64,7 @@ class Panel:
 def compare(runs: Sequence[RunResult]) -> list[Panel]:
     """Make a panel for each environment and noise level. Raises ValueError for runs that cannot be compared."""
     known = ENVIRONMENTS.names
-    tasks: dict[tuple[str, float | None], list[RunResult]] = defaultdict(list)
-    for run in runs:
-        tasks[run.settings["environment"], run.settings.get("sigma")].append(run)
+    tasks = grouped(runs, lambda settings: (settings["environment"], settings.get("sigma")))
     ordered = sorted(tasks, key=lambda task: (known.index(task[0]) if task[0] in known else len(known), task[1] or 0.0))
     return [_panel(*task, tasks[task]) for task in ordered]
 
@@ -91,18 +89,16 @@ def _panel(environment: str, sigma: float | None, runs: list[RunResult]) -> Pane
                     f"{runs[0].name} and {run.name} have different tasks: {spelled(name)} is {here} and {there};"
                     " compare runs that differ in agent and seed only"
                 )
-    named: dict[str, list[RunResult]] = defaultdict(list)
-    for run in runs:
-        named[_name(run, [other for other in runs if other.settings["agent"] == run.settings["agent"]])].append(run)
-    curves = tuple(_curve(name, group) for name, group in named.items())
+    curves = tuple(_curve(name, group) for name, group in grouped(runs, lambda own: _name(own, runs)).items())
     return Panel(environment, sigma, first["success"], first["warm_up"], curves)
 
 
-def _name(run: RunResult, same_agent: list[RunResult]) -> str:
+def _name(settings: Settings, runs: list[RunResult]) -> str:
     """Name a curve after its agent and the settings by which runs of the same agent differ."""
-    own, others = _of_agent(run.settings), [_of_agent(other.settings) for other in same_agent]
+    own, agent = _of_agent(settings), settings["agent"]
+    others = [_of_agent(run.settings) for run in runs if run.settings["agent"] == agent]
     odd = [name for name in own if any(name in other and other[name] != own[name] for other in others)]
-    return ", ".join([run.settings["agent"], *(f"{name.replace('_', ' ')} {own[name]}" for name in odd)])
+    return ", ".join([agent, *(f"{name.replace('_', ' ')} {own[name]}" for name in odd)])
 
 
 def _of_agent(settings: Settings) -> Settings:
@@ -111,18 +107,17 @@ def _of_agent(settings: Settings) -> Settings:
 
 
 def _curve(name: str, runs: list[RunResult]) -> Curve:
-    by_seed: dict[int, RunResult] = {}
-    for run in runs:
-        seed = run.settings["seed"]
-        if seed in by_seed:
-            raise ValueError(f"{by_seed[seed].name} and {run.name} are the same run, seed {seed}, twice: leave one out")
-        by_seed[seed] = run
+    by_seed = grouped(runs, lambda settings: settings["seed"])
+    for seed, (one, *others) in by_seed.items():
+        if others:
+            raise ValueError(f"{one.name} and {others[0].name} are the same run, seed {seed}, twice: leave one out")
     episodes = sorted(set.intersection(*(set(run.episodes) for run in runs)))
     if not episodes:
         raise ValueError(f"the seeds of {name} have no tested episode in common: use the same --test-every")
-    scores = np.array([_at(episodes, run.episodes, run.scores) for run in runs])
-    looks = np.array([_at(episodes, run.episodes, run.looks) for run in runs])
-    spread = scores.std(axis=0, ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else None
+    common = [np.isin(run.episodes, episodes) for run in runs]
+    scores = np.array([np.array(run.scores)[here] for run, here in zip(runs, common, strict=True)])
+    looks = np.array([np.array(run.looks)[here] for run, here in zip(runs, common, strict=True)])
+    spread = standard_error(scores)
     wins = [run.first_success for run in runs if run.first_success is not None]
     spent = [run.looks_to_success for run in runs if run.looks_to_success is not None]
     return Curve(
@@ -136,11 +131,6 @@ def _curve(name: str, runs: list[RunResult]) -> Curve:
         episodes_to_success=float(np.mean(wins)) if wins else None,
         looks_to_success=float(np.mean(spent)) if spent else None,
     )
-
-
-def _at(episodes: Sequence[int], tested: Sequence[int], values: Sequence[float] | Sequence[int]) -> list[float]:
-    found = dict(zip(tested, values, strict=True))
-    return [float(found[episode]) for episode in episodes]
 
 
 def comparison_table(panel: Panel) -> Table:
@@ -178,8 +168,8 @@ def plot_comparison(panels: Sequence[Panel]) -> Figure:
         _draw(grid[1, column], panel, "looks", colours)
         grid[0, column].set_title(panel.title)
         grid[0, column].xaxis.set_major_locator(MaxNLocator(integer=True))
-        grid[0, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")
-        grid[1, 0].set_ylabel(f"mean reward after {panel.warm_up:g} s")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(f"mean reward after {panels[-1].warm_up:g} s")
     handles = {label: line for axes in grid.flat for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     columns = min(len(handles), 1 + len(panels))
     figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns, fontsize="small")
@@ -189,10 +179,8 @@ def plot_comparison(panels: Sequence[Panel]) -> Figure:
 def _draw(axes: Axes, panel: Panel, against: str, colours: dict[str, str]) -> None:
     for curve in panel.curves:
         x, score = np.asarray(getattr(curve, against), float), np.asarray(curve.score)
-        axes.plot(x, score, color=colours[curve.agent], marker="o", markersize=3, label=curve.agent)
-        if curve.score_se is not None:
-            error = np.asarray(curve.score_se)
-            axes.fill_between(x, score - error, score + error, color=colours[curve.agent], alpha=0.2, linewidth=0)
+        error = None if curve.score_se is None else np.asarray(curve.score_se)
+        draw_curve(axes, x, score, error, colour=colours[curve.agent], label=curve.agent)
     axes.axhline(panel.success_at, color="grey", linewidth=1, linestyle="--", label="success")
     axes.set_xlabel("episode" if against == "episodes" else "looks spent")
     axes.set_ylim(min(-0.05, *(min(curve.score) for curve in panel.curves)), 1.02)

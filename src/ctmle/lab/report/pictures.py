@@ -1,16 +1,20 @@
-"""Figures as files, written whole, and elements that several figures share."""
+"""Figures as files, written whole, elements that several figures share, and the learning curve of a run."""
 
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from ctmle.lab.experiment import Evaluation
 from ctmle.lab.report.statistics import Estimate
 from ctmle.lab.storage.files import write_whole
 
@@ -26,6 +30,32 @@ def save(figure: Figure, *paths: Path) -> None:
             figure.savefig(picture, dpi=150, format=kind, metadata={"Date": None} if kind == "svg" else None)
             write_whole(path, picture.getvalue())
     plt.close(figure)
+
+
+def describe(axes: Axes, title: str, x: str, y: str, whole: Literal["x", "y"] | None = None) -> None:
+    """Write a title and the labels of both axes, and draw a grid; ticks of one axis may be whole numbers only."""
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_title(title, fontsize="medium")
+    axes.grid(alpha=0.3)
+    if whole is not None:
+        getattr(axes, f"{whole}axis").set_major_locator(MaxNLocator(integer=True))
+
+
+def draw_curve(
+    axes: Axes,
+    x: Float[np.ndarray, " points"],
+    mean: Float[np.ndarray, " points"],
+    error: Float[np.ndarray, " points"] | None,
+    *,
+    colour: Any,
+    label: str,
+    floor: float = -np.inf,
+) -> None:
+    """Draw a mean over seeds with a band of one standard error, if it is known; lower values are drawn at `floor`."""
+    axes.plot(x, np.maximum(mean, floor), color=colour, marker="o", markersize=4, label=label)
+    if error is not None:
+        low, high = np.maximum(mean - error, floor), np.maximum(mean + error, floor)
+        axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
 
 
 def draw_estimate(axes: Axes, x: float, estimate: Estimate, colour: Any) -> None:
@@ -54,3 +84,23 @@ def legend_once(axes: Axes) -> None:
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     if handles:
         axes.legend(list(handles.values()), list(handles), fontsize="small")
+
+
+def plot_learning_curve(path: Path, title: str, evaluation: Evaluation, records: list[dict[str, Any]]) -> None:
+    """Draw test scores against episodes, the scores that the agent imagined, and the line of success."""
+    episodes = [r["episode"] for r in records]
+    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    axes.errorbar(
+        episodes, [r["score"] for r in records], [r["score_se"] for r in records],
+        marker="o", capsize=3, label="test score (mean, standard error)",
+    )  # fmt: skip
+    if all("imagined_score" in r for r in records):
+        axes.plot(episodes, [r["imagined_score"] for r in records], "x:", color="grey", label="imagined score")
+    axes.axhline(evaluation.success, color="green", linewidth=1, linestyle="--", label="success")
+    axes.set_xlabel("episode")
+    axes.set_ylabel(f"mean reward after {evaluation.warm_up:g} s")
+    axes.set_ylim(min(-0.1, *(r["score"] for r in records)), 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(title)
+    axes.legend(loc="lower right", fontsize="small")
+    save(figure, path)

@@ -80,6 +80,11 @@ def _stretch(groups: Sequence[Samples]) -> float:
     return math.sqrt(fewest / (fewest - 1)) * float(quantiles)
 
 
+def standard_error(each: Float[np.ndarray, "seeds points"]) -> Float[np.ndarray, " points"] | None:
+    """Standard error over seeds of the mean at each point; None for a single seed."""
+    return each.std(axis=0, ddof=1) / len(each) ** 0.5 if len(each) > 1 else None
+
+
 def interquartile_mean(samples: Float[np.ndarray, "..."]) -> float:
     """Mean without the lowest and the highest quarter; with fewer than four samples, the mean of all.
 

@@ -1,4 +1,4 @@
-"""What is kept: run folders and tensors. Only `trees` loads JAX."""
+"""Files on the disk: run folders and tensors. Only `trees` loads JAX."""
 
 from ctmle.lab.storage.run_folder import Checkpoint, RunFolder
 

@@ -6,9 +6,18 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from ctmle.lab.experiment import Experiment, from_json, to_json
-from ctmle.lab.storage.files import digest, read_json, write_json, write_whole
-from ctmle.lab.storage.tensors import Arrays, read_about, read_tensors, write_tensors
-from ctmle.lab.storage.versions import versions
+from ctmle.lab.machine import versions
+from ctmle.lab.storage.files import (
+    Arrays,
+    digest,
+    numbered,
+    read_about,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+    write_whole,
+)
 
 Record = dict[str, Any]
 
@@ -66,15 +75,8 @@ class RunFolder:
     def create(experiment: Experiment) -> "RunFolder":
         """Make a new folder with the settings in it; raise ValueError if there is something in it already."""
         out = experiment.files.out
-        if out is None:
-            stem = f"runs/{default_name(experiment)}"
-            path, number = Path(stem), 1
-            while path.exists():
-                number += 1
-                path = Path(f"{stem}-{number}")
-        else:
-            path = Path(out)
-            _refuse_occupied(path)
+        path = numbered(f"runs/{default_name(experiment)}") if out is None else Path(out)
+        _refuse_occupied(path)
         (path / "checkpoints").mkdir(parents=True, exist_ok=True)
         folder = RunFolder(path)
         write_json(folder.config_file, {**to_json(experiment), "versions": versions()})
@@ -113,11 +115,7 @@ class RunFolder:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
-        about = {
-            "run": digest(read_json(self.config_file)),
-            "records": records,
-            "finished": finished,
-        }
+        about = {"run": digest(read_json(self.config_file)), "records": records, "finished": finished}
         write_tensors(self.path / "checkpoints" / f"{number:06d}.safetensors", arrays, about)
         for path in self.checkpoints[:-keep]:
             path.unlink()
@@ -152,10 +150,15 @@ class RunFolder:
 
 def default_name(experiment: Experiment) -> str:
     """Name a run's folder after its environment, agent, noise and seed."""
-    place, _, kind = experiment.environment.rpartition(":")
     sigma = getattr(experiment.env, "sigma", None)
     noise = "" if sigma is None else f"-sigma{sigma:g}"
-    return f"{kind.lower() if place else kind}-{experiment.algorithm}{noise}-seed{experiment.training.seed}"
+    return f"{short_name(experiment.environment)}-{experiment.algorithm}{noise}-seed{experiment.training.seed}"
+
+
+def short_name(environment: str) -> str:
+    """Return a name that can be part of a file's name: `tank.py:Tank` becomes `tank`."""
+    place, _, kind = environment.rpartition(":")
+    return kind.lower() if place else kind
 
 
 def is_complete(episodes: int, stop_at_success: bool, records: list[Record]) -> bool:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctmle.lab.storage.tensors import Arrays, read_tensors, write_tensors
+from ctmle.lab.storage.files import Arrays, read_tensors, write_tensors
 
 Tree = TypeVar("Tree")
 
@@ -19,18 +19,20 @@ def save_tree(path: Path, tree: Any) -> None:
 
 
 def load_tree(path: Path, like: Tree) -> Tree:
-    """The pytree of `like`'s structure and shapes with the arrays of the file."""
+    """Return a pytree with the structure and shapes of `like` and the arrays of the file."""
     return fill(path, read_tensors(path)[0], like)
 
 
 def arrays_of(tree: Any) -> Arrays:
-    """The arrays of a pytree by their places, as they are stored."""
+    """Return the arrays of a pytree by their places, as they are stored."""
     return {name: _to_numpy(leaf) for name, leaf in _named_arrays(tree)}
 
 
 def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
-    """`like` with its arrays, or shapes of arrays, replaced by those of the same names. `path` is named if they do
-    not fit."""
+    """Replace the arrays of `like`, or shapes of arrays, by those of the same names.
+
+    Raises ValueError, which names `path`, if they do not fit.
+    """
     wanted = {name: _stored_as(leaf) for name, leaf in _named_arrays(like)}
     if arrays.keys() != wanted.keys():
         odd = sorted(arrays.keys() ^ wanted.keys())[0]
@@ -67,7 +69,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _stored_as(leaf: Any) -> jax.ShapeDtypeStruct:
-    """Type and shape of a leaf in a file; of a random key, those of its bits."""
+    """Return the type and shape of a leaf in a file; of a random key, those of its bits."""
     if _is_key(leaf):
         return jax.eval_shape(jax.random.key_data, leaf)
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)

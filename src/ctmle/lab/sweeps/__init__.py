@@ -8,7 +8,7 @@
 Only the workers compute with JAX.
 """
 
-from ctmle.lab.report.run_result import RunResult
+from ctmle.lab.report.results import RunResult
 from ctmle.lab.sweeps.plan import Plan, PlannedRun
 from ctmle.lab.sweeps.sweep import run_sweep
 

@@ -1,17 +1,54 @@
 """A sweep on the disk: a folder for each run, a table of results, and the request."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ctmle.lab.report.run_result import RunResult, result_of
-from ctmle.lab.report.tables import save_csv
+from ctmle.lab.machine import versions
+from ctmle.lab.report.progress import duration
+from ctmle.lab.report.results import RunResult, result_of, save_csv
 from ctmle.lab.storage.files import write_json
 from ctmle.lab.storage.run_folder import RunFolder
-from ctmle.lab.storage.versions import versions
 from ctmle.lab.sweeps.plan import Plan, PlannedRun, content_of
-from ctmle.lab.sweeps.progress import Pace, duration
+
+
+class Pace:
+    """Estimates the time left from runs that have ended: the mean of their kind, or the mean of all kinds."""
+
+    def __init__(self, left: Iterable[PlannedRun] = ()):
+        self.left = Counter(run.kind for run in left)
+        self.runs_left = self.left.total()
+        self.all: list[float] = [0.0, 0]
+        """Seconds of all runs that have ended, and their number."""
+        self.known: dict[str, list[float]] = {}
+        """The same for each kind that has runs left: a sweep may have a hundred thousand kinds."""
+
+    def measured(self, kind: str, seconds: float) -> None:
+        """Learn from a run that took so many seconds."""
+        self.all[0] += seconds
+        self.all[1] += 1
+        if self.left[kind]:
+            spent, ended = self.known.get(kind, [0.0, 0])
+            self.known[kind] = [spent + seconds, ended + 1]
+
+    def ended(self, kind: str) -> None:
+        """Take one from the runs that are left."""
+        self.runs_left -= 1
+        self.left[kind] -= 1
+        if not self.left[kind]:
+            self.known.pop(kind, None)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds for all runs that are left, one after another; None until a run has ended."""
+        spent, ended = self.all
+        if not ended:
+            return None
+        alike = sum(self.left[kind] for kind in self.known)
+        by_kind = sum(self.left[kind] * seconds / runs for kind, (seconds, runs) in self.known.items())
+        return by_kind + (self.runs_left - alike) * spent / ended
 
 
 @dataclass(frozen=True)
@@ -115,21 +152,18 @@ def _result(run: PlannedRun, folder: RunFolder) -> RunResult | None:
 def _row(result: RunResult, varying: tuple[str, ...]) -> dict[str, Any]:
     """Make a row of results.csv; lists, such as scores of episodes, are one field with blanks in between."""
     columns = ("environment", "agent", "sigma", "gap", *varying, "seed")
-    return {
+    row = {
         "name": result.name,
-        **{name: _cell(result.settings.get(name)) for name in columns},
+        **{name: result.settings.get(name) for name in columns},
         "status": result.status,
         "first_success": result.first_success,
         "looks_to_success": result.looks_to_success,
         "last_score": result.scores[-1] if result.scores else None,
-        "episodes": _cell(result.episodes),
-        "scores": _cell(result.scores),
-        "score_errors": _cell(result.score_errors),
-        "looks": _cell(result.looks),
+        "episodes": result.episodes,
+        "scores": result.scores,
+        "score_errors": result.score_errors,
+        "looks": result.looks,
         "seconds": round(result.seconds, 1),
         "reason": result.reason,
     }
-
-
-def _cell(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, tuple | list) else value
+    return {name: " ".join(map(str, v)) if isinstance(v, tuple | list) else v for name, v in row.items()}

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ctmle.lab.experiment import Experiment
-from ctmle.lab.report.run_result import Settings, options_in
+from ctmle.lab.report.results import Settings, options_in
 from ctmle.lab.storage.files import digest
+from ctmle.lab.storage.run_folder import short_name
 
 NOT_LEARNED_FROM = ("preset", "out", "threads", "checkpoint_every", "checkpoints_kept")
 """Settings that change nothing about what a run learns: where the others came from, where files go and how often.
@@ -82,9 +83,8 @@ def _group(settings: Settings) -> tuple[str, ...]:
 
     Presets set many options at once, so their names tell more than the options would.
     """
-    place, _, kind = settings["environment"].rpartition(":")
-    environment = kind.lower() if place else kind
-    return environment, settings["agent"], *([settings["preset"]] if settings["preset"] != "default" else [])
+    preset = [settings["preset"]] if settings["preset"] != "default" else []
+    return short_name(settings["environment"]), settings["agent"], *preset
 
 
 def _varying(runs: Iterable[Settings]) -> dict[tuple[str, ...], list[str]]:

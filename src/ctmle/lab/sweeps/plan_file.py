@@ -2,14 +2,14 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from ctmle.lab.experiment import Experiment, from_settings, start
-from ctmle.lab.report.run_result import Settings
+from ctmle.lab.report.results import Settings
 from ctmle.lab.settings_file import flat, read_table
 from ctmle.lab.sweeps.plan import Plan
 from ctmle.options import variant_options, walk
@@ -39,17 +39,22 @@ def _combinations(content: dict[str, Any]) -> Iterator[Settings]:
     for name in content:
         if name not in TABLES:
             raise ValueError(f"{no_such('table', name, TABLES)} (single settings go into [base])")
-    base = _table(content.get("base", {}), "[base]")
+    base, grid = _table(content.get("base", {}), "[base]"), _axes(content.get("grid", {}), "[grid]")
     samples = draws(_named(content["random"], "[random]")) if "random" in content else [{}]
-    grid = _axes(content.get("grid", {}), "[grid]")
-    for number, entry in enumerate(_entries(content.get("runs", [{}])), start=1):
+    entries = content.get("runs", [{}])
+    if not isinstance(entries, list) or not entries:
+        raise ValueError("runs must be one or more tables, each with the title [[runs]]")
+    for number, entry in enumerate(entries, start=1):
         where = f"[[runs]] number {number}"
-        entry = _named(entry, where)
-        own = _table({name: value for name, value in entry.items() if name != "grid"}, where)
-        axes = {**grid, **_apart(grid, "[grid]", _axes(entry.get("grid", {}), f"the grid of {where}"), where)}
-        _apart(own, where, axes, "a grid")
-        _apart(samples[0], "[random]", {**own, **axes}, "a grid or [[runs]]")
-        _check_size(len(samples) * math.prod(map(len, axes.values())))
+        own = dict(_named(entry, where))
+        own_grid = _axes(own.pop("grid", {}), f"the grid of {where}")
+        own, axes = _table(own, where), {**grid, **own_grid}
+        _check_apart(grid, "[grid]", own_grid, where)
+        _check_apart(own, where, axes, "a grid")
+        _check_apart(samples[0], "[random]", {**own, **axes}, "a grid or [[runs]]")
+        runs = len(samples) * math.prod(map(len, axes.values()))
+        if runs > MOST_RUNS:
+            raise ValueError(f"makes {runs} runs, more than {MOST_RUNS}: leave out some values")
         for point in product(*axes.values()):
             for sample in samples:
                 yield {**base, **own, **dict(zip(axes, point, strict=True)), **sample}
@@ -75,12 +80,6 @@ def _table(found: Any, where: str) -> Settings:
         raise ValueError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
 
 
-def _entries(found: Any) -> list[Any]:
-    if not isinstance(found, list) or not found:
-        raise ValueError("runs must be one or more tables, each with the title [[runs]]")
-    return found
-
-
 def _axes(found: Any, where: str) -> dict[str, list[Any]]:
     """Return the values of each setting of a grid."""
     axes = _table(found, where)
@@ -90,16 +89,10 @@ def _axes(found: Any, where: str) -> dict[str, list[Any]]:
     return axes
 
 
-def _apart(these: Iterable[str], where: str, those: dict[str, Any], elsewhere: str) -> dict[str, Any]:
-    """Return `those`. Raises ValueError if they have a name in common with `these`."""
-    for name in set(these) & those.keys():
+def _check_apart(these: dict[str, Any], where: str, those: dict[str, Any], elsewhere: str) -> None:
+    """Raise ValueError if two tables set the same name."""
+    for name in these.keys() & those.keys():
         raise ValueError(f"'{name}' varies both in {where} and in {elsewhere}: leave one of them out")
-    return those
-
-
-def _check_size(runs: int) -> None:
-    if runs > MOST_RUNS:
-        raise ValueError(f"makes {runs} runs, more than {MOST_RUNS}: leave out some values")
 
 
 # Random search
@@ -126,6 +119,7 @@ def draws(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _inverse_cdf(name: str, law: Any) -> InverseCDF:
+    """Return the inverse CDF of a choice, or of a number that is uniform, or log-uniform, between two others."""
     if isinstance(law, list) and law:
         return lambda share: law[int(share * len(law))]
     if not isinstance(law, dict) or not {"low", "high"} <= law.keys() <= {"low", "high", "log"}:
@@ -139,18 +133,11 @@ def _inverse_cdf(name: str, law: Any) -> InverseCDF:
         raise ValueError(f"[random] {name} log must be true or false, not {log!r}")
     if log and low <= 0:
         raise ValueError(f"[random] {name} has log = true, so low must be positive, not {low!r}")
-    return _inverse_cdf_of_range(float(low), float(high), log, name in _whole_options())
-
-
-def _inverse_cdf_of_range(low: float, high: float, log: bool, whole: bool) -> InverseCDF:
-    """Return the inverse CDF of a number that is uniform, or uniform in its logarithm, between two others.
-
-    A whole number n stands for the interval from n to n + 1.
-    """
-    end = high + 1 if whole else high
+    whole = name in _whole_options()
+    end = high + 1 if whole else high  # a whole number n stands for the interval from n to n + 1
 
     def at(share: float) -> float | int:
-        value = low * (end / low) ** share if log else low + share * (end - low)
+        value = float(low * (end / low) ** share if log else low + share * (end - low))
         return min(int(value), int(high)) if whole else value
 
     return at

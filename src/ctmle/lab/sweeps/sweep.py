@@ -3,15 +3,16 @@
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ctmle.lab.interrupt import Interrupt, Interrupted
-from ctmle.lab.report.run_result import RunResult, result_of
+from ctmle.lab.report.progress import Standing, SweepWatcher
+from ctmle.lab.report.results import RunResult, result_of
 from ctmle.lab.storage.files import only_writer
-from ctmle.lab.sweeps.engines.base import Engine
+from ctmle.lab.sweeps.engines import Engine
 from ctmle.lab.sweeps.folder import SweepFolder
 from ctmle.lab.sweeps.plan import Plan, PlannedRun
-from ctmle.lab.sweeps.progress import Standing, SweepWatcher
 from ctmle.lab.sweeps.work import Report, Task
 
 HEARTBEAT = 0.5
@@ -87,28 +88,25 @@ class Waiting:
         return free if free is not None else max(self.kinds, key=lambda kind: len(self.kinds[kind]))
 
 
+@dataclass
 class _Driver:
     """State of a sweep: runs that wait, runs at their workers, results of those that ended."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        folder: SweepFolder,
-        engine: Engine,
-        retries: int,
-        drop_checkpoints: bool,
-        watchers: tuple[SweepWatcher, ...],
-    ):
-        self.plan, self.folder, self.engine, self.watchers = plan, folder, engine, watchers
-        self.retries, self.drop_checkpoints = retries, drop_checkpoints
-        self.survey = survey = folder.survey(plan)
-        self.order = [run.name for run in survey.runs]
-        self.results = dict(survey.finished)
-        self.waiting = Waiting(survey.left)
+    plan: Plan
+    folder: SweepFolder
+    engine: Engine
+    retries: int
+    drop_checkpoints: bool
+    watchers: tuple[SweepWatcher, ...]
+
+    def __post_init__(self) -> None:
+        self.survey = self.folder.survey(self.plan)
+        self.results = dict(self.survey.finished)
+        self.waiting = Waiting(self.survey.left)
         self.running: dict[int, PlannedRun] = {}
         self.failures: Counter[str] = Counter()
         self.given_up = 0
-        self.pace = survey.pace
+        self.pace = self.survey.pace
         self.table_due = 0.0
 
     def drive(self) -> None:
@@ -162,9 +160,10 @@ class _Driver:
         return None
 
     def _show(self) -> None:
-        seconds, at_a_time = self.pace.seconds_left, max(1, min(self.engine.workers, len(self.order)))
+        runs, seconds = len(self.survey.runs), self.pace.seconds_left
+        at_a_time = max(1, min(self.engine.workers, runs))
         standing = Standing(
-            runs=len(self.order),
+            runs=runs,
             finished=len(self.results) - self.given_up,
             failed=self.given_up,
             running=len(self.running),
@@ -174,7 +173,7 @@ class _Driver:
             watcher.see(standing)
 
     def in_order(self) -> list[RunResult]:
-        return [self.results[name] for name in self.order if name in self.results]
+        return [self.results[run.name] for run in self.survey.runs if run.name in self.results]
 
     def write_table(self) -> None:
         """Write the table of results, the less often the more rows it has: it is always written whole."""

@@ -1,6 +1,6 @@
 """The work of a worker: one run, entirely in its folder, from its beginning or from its checkpoint.
 
-Tasks and reports travel as one line of JSON, to a process on this machine or on a cluster.
+Tasks and reports travel to processes on this machine as one line of JSON each.
 """
 
 import gc
@@ -14,7 +14,8 @@ import jax
 
 from ctmle.lab.experiment import from_settings
 from ctmle.lab.interrupt import Interrupt, Interrupted
-from ctmle.lab.report.run_result import Settings
+from ctmle.lab.machine import versions
+from ctmle.lab.report.results import Settings
 from ctmle.lab.session import Session
 from ctmle.lab.storage.files import wait_for_writer
 from ctmle.lab.storage.run_folder import RunFolder
@@ -92,6 +93,14 @@ class Worker:
         except Exception as error:
             traceback.print_exc()
             return Report("failed", _records(task.folder), _sentence(error), again=_may_succeed(error))
+
+    def stop(self) -> None:
+        """Stop the current run, or the next one, at its next checkpoint."""
+        self.interrupt.ask()
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions that this worker has, for a driver on another machine to compare."""
+        return versions()
 
     def _forget_other_kinds(self, task: Task) -> None:
         """Clear the compiled programs of other settings, which would pile up over thousands of runs."""

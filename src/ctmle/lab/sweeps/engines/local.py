@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from queue import SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 from threading import Thread
-from typing import TextIO
 
-from ctmle.lab.sweeps.engines.base import Engine, home_of_ctmle, workers_for
+from ctmle.lab.sweeps.engines import Engine, environment_of_worker, workers_for
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 CLOSING = 5.0
@@ -34,7 +34,7 @@ class LocalEngine(Engine):
         self.workers = workers_for(workers, threads)
         self.threads = threads
         self.log = Path(os.devnull)
-        self.processes: dict[int, _Process] = {}
+        self.processes: dict[int, subprocess.Popen[str]] = {}
         self.busy: set[int] = set()
         self.selector = DefaultSelector()
 
@@ -46,10 +46,10 @@ class LocalEngine(Engine):
 
     def give(self, worker: int, task: Task) -> None:
         if worker not in self.processes:
-            self.processes[worker] = _Process(self.threads, self.log)
-            self.selector.register(self.processes[worker].output, EVENT_READ, worker)
+            self.processes[worker] = _start_process(self.threads, self.log)
+            self.selector.register(_output(self.processes[worker]), EVENT_READ, worker)
         self.busy.add(worker)
-        self.processes[worker].tell(task.to_line())
+        self._tell(worker, task.to_line())
 
     def wait(self, seconds: float) -> list[tuple[int, Report]]:
         reports = []
@@ -62,15 +62,19 @@ class LocalEngine(Engine):
 
     def stop(self) -> None:
         for worker in self.busy:
-            self.processes[worker].tell(STOP)
+            self._tell(worker, STOP)
 
     def close(self) -> None:
         for worker in list(self.processes):
             self._end(worker)
 
+    def _tell(self, worker: int, line: str) -> None:
+        with suppress(BrokenPipeError):  # if it is gone, the end of its output will show it
+            print(line, file=self.processes[worker].stdin, flush=True)
+
     def _report(self, worker: int) -> Report:
         """Read the report of a process, or report that it ended without one."""
-        line = self.processes[worker].output.readline()
+        line = _output(self.processes[worker]).readline()
         if line.endswith("\n"):
             self.busy.discard(worker)
             return Report.from_line(line)
@@ -78,50 +82,41 @@ class LocalEngine(Engine):
         return Report("failed", reason=f"its worker {fate} (see {self.log})", again=True)
 
     def _end(self, worker: int) -> str:
+        """End a worker's process; return how it ended, in words."""
         process = self.processes.pop(worker)
         self.busy.discard(worker)
-        self.selector.unregister(process.output)
-        return process.end()
+        self.selector.unregister(_output(process))
+        try:
+            process.communicate(timeout=CLOSING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        if process.returncode >= 0:
+            return f"ended with code {process.returncode}"
+        name = signal.Signals(-process.returncode).name
+        return f"was killed by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else "")
 
 
-class _Process:
-    """A new interpreter, because JAX has threads and cannot be forked.
+def _start_process(threads: int, log: Path) -> subprocess.Popen[str]:
+    """Start a new interpreter, because JAX has threads and cannot be forked.
 
     It has a session of its own: Ctrl-C reaches the driver only.
     """
+    with log.open("a") as file:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", "from ctmle.lab.sweeps.engines.local import work; work()"],
+            env={**os.environ, **environment_of_worker(threads)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            start_new_session=True,
+        )
 
-    def __init__(self, threads: int, log: Path):
-        python_path = [home_of_ctmle(), *filter(None, [os.environ.get("PYTHONPATH")])]
-        with log.open("a") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", "from ctmle.lab.sweeps.engines.local import work; work()"],
-                env={**os.environ, "PJRT_NPROC": str(threads), "PYTHONPATH": os.pathsep.join(python_path)},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=file,
-                text=True,
-                start_new_session=True,
-            )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.input, self.output = self.process.stdin, self.process.stdout
 
-    def tell(self, line: str) -> None:
-        with suppress(BrokenPipeError):  # if it is gone, the end of its output will show it
-            print(line, file=self.input, flush=True)
-
-    def end(self) -> str:
-        """End the process; return how it ended, in words."""
-        try:
-            self.process.communicate(timeout=CLOSING)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.communicate()
-        code = self.process.returncode
-        if code >= 0:
-            return f"ended with code {code}"
-        name = signal.Signals(-code).name
-        return f"was killed by {name}" + (", perhaps because memory ran out" if name == "SIGKILL" else "")
+def _output(process: subprocess.Popen[str]) -> TextIOWrapper:
+    assert isinstance(process.stdout, TextIOWrapper)  # it is a pipe of text
+    return process.stdout
 
 
 def work() -> None:
@@ -136,13 +131,13 @@ def work() -> None:
 def _listen(worker: Worker, tasks: SimpleQueue[str]) -> None:
     for line in sys.stdin:
         if line.strip() == STOP:
-            worker.interrupt.ask()
+            worker.stop()
         else:
             tasks.put(line)
     os._exit(0)
 
 
-def _keep_for_reports() -> TextIO:
+def _keep_for_reports() -> TextIOWrapper:
     """Return standard output for reports only; what libraries print goes to the log from now on."""
     reports = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -2,13 +2,12 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ctmle.lab.storage.versions import versions
-from ctmle.lab.sweeps.engines.base import Engine, home_of_ctmle, workers_for
+from ctmle.lab.machine import versions
+from ctmle.lab.sweeps.engines import Engine, environment_of_worker, workers_for
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 OBJECT_STORE = 80_000_000
@@ -27,26 +26,11 @@ NO_ENTRY = (
 """Ray sends no token to an address that is named, unless it is told to."""
 
 
-class RayWorker:
-    """A worker as an actor. It listens while it works, on a second thread."""
-
-    def __init__(self) -> None:
-        self.worker = Worker()
-
-    def versions(self) -> dict[str, str]:
-        return versions()
-
-    def do(self, task: str) -> str:
-        return self.worker.do(Task.from_line(task)).to_line()
-
-    def stop(self) -> None:
-        self.worker.interrupt.ask()
-
-
 class RayEngine(Engine):
-    """One actor per run at a time. An actor, or a whole node, that is lost is replaced when there is room.
+    """Workers as actors, one run at a time each. An actor, or a whole node, that is lost is replaced if there is room.
 
-    Actors wait until the cluster has cores for them, so nodes that join later are used too.
+    An actor has a second thread, so that it can be stopped while it works. Actors wait until the cluster has cores for
+    them, so nodes that join later are used too.
     """
 
     name = "ray"
@@ -67,10 +51,11 @@ class RayEngine(Engine):
     def start(self, folder: Path, runs: int) -> None:
         self.started = True
         own = {"num_cpus": self.workers * self.threads, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        jax_settings = {name: value for name, value in os.environ.items() if name.startswith(("JAX_", "XLA_"))}
         try:
             self.ray.init(
                 address=self.address or "local",
-                runtime_env={"env_vars": dict(_environment(self.threads))},
+                runtime_env={"env_vars": {**jax_settings, **environment_of_worker(self.threads)}},
                 log_to_driver=False,
                 logging_level="ERROR",
                 **({} if self.address else own),
@@ -88,7 +73,7 @@ class RayEngine(Engine):
         return [worker for worker in self.actors if worker not in away]
 
     def give(self, worker: int, task: Task) -> None:
-        self.at_work[self.actors[worker].do.remote(task.to_line())] = worker
+        self.at_work[self.actors[worker].do.remote(task)] = worker
 
     def wait(self, seconds: float) -> list[tuple[int, Report]]:
         promises = [*self.joining, *self.at_work]
@@ -120,12 +105,13 @@ class RayEngine(Engine):
         return room
 
     def _hire(self, worker: int) -> None:
-        actor = self.ray.remote(num_cpus=self.threads, max_concurrency=2, max_restarts=0)(RayWorker)
+        actor = self.ray.remote(num_cpus=self.threads, max_concurrency=2, max_restarts=0)(Worker)
         self.actors[worker] = actor.remote()
         self.joining[self.actors[worker].versions.remote()] = worker
 
-    def _dismiss(self, worker: int) -> None:
+    def _replace(self, worker: int) -> None:
         self.ray.kill(self.actors.pop(worker))
+        self._hire(worker)
 
     def _welcome(self, promise: Any) -> None:
         """Check the versions of a worker that joined; replace one that was lost before it could."""
@@ -136,8 +122,7 @@ class RayEngine(Engine):
             self.stillborn += 1
             if self.stillborn > STILLBORN:
                 raise RuntimeError(f"workers of the Ray cluster cannot start: {_first_line(error)}") from error
-            self._dismiss(worker)
-            self._hire(worker)
+            self._replace(worker)
             return
         odd = {name: there for name, there in theirs.items() if there != self.versions.get(name, there)}
         if odd:
@@ -146,10 +131,9 @@ class RayEngine(Engine):
     def _report(self, promise: Any) -> tuple[int, Report]:
         worker = self.at_work.pop(promise)
         try:
-            return worker, Report.from_line(self.ray.get(promise))
+            return worker, self.ray.get(promise)
         except self.ray.exceptions.RayError as error:
-            self._dismiss(worker)
-            self._hire(worker)
+            self._replace(worker)
             return worker, Report("failed", reason=f"its worker was lost ({_first_line(error)})", again=True)
 
 
@@ -177,10 +161,3 @@ def _check_reachable(address: str | None) -> None:
         raise ValueError(
             f"--address {address}: there is no Ray cluster ({error}); `ray start --head` makes one"
         ) from error
-
-
-def _environment(threads: int) -> Iterator[tuple[str, str]]:
-    """List the environment variables of every worker: this ctmle if its node has it there, and settings of JAX."""
-    yield "PYTHONPATH", os.pathsep.join([home_of_ctmle(), *filter(None, [os.environ.get("PYTHONPATH")])])
-    yield from ((name, value) for name, value in os.environ.items() if name.startswith(("JAX_", "XLA_")))
-    yield "PJRT_NPROC", str(threads)
