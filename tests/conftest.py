@@ -11,11 +11,15 @@ import hypothesis
 import jax
 import pytest
 from jaxtyping import install_import_hook
+from xdist.scheduler import LoadScopeScheduling
 
-# Most of a test's time would go into optimising programs that run for a moment.
-os.environ["XLA_FLAGS"] = " ".join(
-    (os.environ.get("XLA_FLAGS", ""), "--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false")
+# Most of a test's time would go into optimising programs that run for a moment, and into splitting them for threads.
+CHEAP_COMPILATION = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
+os.environ["XLA_FLAGS"] = " ".join((os.environ.get("XLA_FLAGS", ""), *CHEAP_COMPILATION))
 # Processes that tests start share what is compiled. The tests' own do not: among the thousands of programs that one of
 # them reads back, XLA once aborted, and we do not know why.
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "jax")
@@ -26,7 +30,16 @@ jax.config.update("jax_num_cpu_devices", 2)
 
 install_import_hook("ctmle", "beartype.beartype").__enter__()
 
-MOST_MAPS = 30_000
+MOST_MAPS = 40_000
+FAMILIES = {
+    "ct-mle": ("faults", "agent", "run", "devices", "not_finite", "corruption"),
+    "enode": ("enode", "enode_run"),
+    "sac-tacos": ("sac_tacos", "sac_tacos_run", "compare"),
+}
+"""Files whose tests run the same compiled programs. One process runs all files of a family."""
+SLOWEST = (*FAMILIES["ct-mle"], "sweep_engines", *FAMILIES["enode"], "examples", "cli", "transition", "enode_parts",
+           *FAMILIES["sac-tacos"], "mistakes", "check_env", "planning", "reproduce", "extending", "exact")  # fmt: skip
+"""These files run first, so that no process is left alone with one of them at the end."""
 
 # The first example of a shape pays for compilation, and a red build should be red again.
 hypothesis.settings.register_profile("ctmle", deadline=None, derandomize=True, max_examples=40)
@@ -59,9 +72,12 @@ def count_calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], Counter
     return count
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def few_programs() -> Iterator[None]:
-    """Forget what is compiled before it is too much: each kernel maps memory, and a process may have 65530 maps."""
+    """Forget what is compiled before it is too much: each kernel maps memory, and a process may have 65530 maps.
+
+    No file adds more than 6000. Counting them takes longer than many a test, so it is done once for each file.
+    """
     yield
     maps = Path("/proc/self/maps")
     if maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
@@ -81,6 +97,24 @@ def x64() -> Iterator[None]:
     """Double precision, where a test compares derivatives or small differences."""
     with jax.enable_x64(True):
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the slowest files first. The order of tests in a file stays."""
+    rank = {f"test_{name}": number for number, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
+
+
+class FamilyScheduling(LoadScopeScheduling):
+    """Gives whole families of files to a process, and other files one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = Path(nodeid.partition("::")[0]).stem.removeprefix("test_")
+        return next((family for family, members in FAMILIES.items() if name in members), name)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FamilyScheduling:
+    return FamilyScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -67,12 +67,13 @@ def test_nothing_is_traced_again_as_data_grows(count_calls):
     count_calls(SDELearner, "update")
     traces = count_calls(ActorCritic, "update")
     # Settings of its own, so that nothing is cached from other tests.
-    agent = apply(AGENT, {"dynamics_rate": 1.1e-3, "critic_rate": 1.1e-3})
-    state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 3)
+    agent = apply(AGENT, {"critic_rate": 1.1e-3, "optimism": False, "trajectories_per_episode": 2})
+    state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 4)
     first_episode = dict(traces)
     assert first_episode.keys() == {"SDELearner.update", "ActorCritic.update"}
-    drive(agent, state, 5)
+    state = drive(agent, state, 5)
     assert traces == first_episode
+    assert_finite(agent, state)
 
 
 def test_same_key_same_state_to_the_last_bit():
@@ -88,12 +89,15 @@ def test_same_key_same_state_to_the_last_bit():
         {"objective": "score-matching"},
         {"objective": "score-matching", "gap_weighted": False, "control": "hold", "law": "euler"},
         {"chained": True, "diffusion": "constant", "solver": "adaptive"},
-        {"optimism": False, "trajectories_per_episode": 2},
     ],
 )
 def test_every_option_learns_finite_numbers(changes):
+    """Optimism is off, and an episode two trajectories, in the test of traces."""
     agent = apply(AGENT, changes)
-    state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 4)
+    assert_finite(agent, drive(agent, agent.init(ENV.spec, jax.random.key(0)), 4))
+
+
+def assert_finite(agent, state) -> None:
     state, _, _ = agent.propose(state, SCHEDULE)
     for leaf in jax.tree.leaves(eqx.filter(state.trained, eqx.is_inexact_array)):
         assert bool(jnp.all(jnp.isfinite(leaf)))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctmle.envs import Pendulum
+from ctmle.lab.cli.main import main
 from ctmle.lab.cli.train import experiment_from
 from ctmle.schedules import Grid
 
@@ -33,7 +34,7 @@ def ctmle(*arguments: str, folder: Path, **environment: str) -> subprocess.Compl
     )
 
 
-def test_train_then_evaluate(tmp_path):
+def test_train_then_evaluate(tmp_path, monkeypatch, capsys):
     result = ctmle("train", "pendulum", *TINY, "--threads", "1", "--out", "run", folder=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "episode 2/2: policy" in result.stdout
@@ -46,45 +47,72 @@ def test_train_then_evaluate(tmp_path):
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     again = ctmle("evaluate", "run", "--json", folder=tmp_path)
     assert json.loads(again.stdout)["score"] == records[-1]["score"]
-    more = ctmle("evaluate", "run", "--trajectories", "7", "--which", "best", folder=tmp_path)
-    assert "over 7 trajectories" in more.stdout
-    refused = ctmle("train", "pendulum", *TINY, "--out", "run", folder=tmp_path)
-    assert refused.returncode == 2
-    assert "ctmle resume run" in refused.stderr
-    assert "nothing to resume" in ctmle("resume", "run", folder=tmp_path).stdout
+    monkeypatch.chdir(tmp_path)
+    main(["evaluate", "run", "--trajectories", "7", "--which", "best"])
+    assert "over 7 trajectories" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as refused:
+        main(["train", "pendulum", *TINY, "--out", "run"])
+    assert refused.value.code == 2
+    assert "ctmle resume run" in capsys.readouterr().err
+    main(["resume", "run"])
+    assert "nothing to resume" in capsys.readouterr().out
 
 
-def test_oracle_prints_a_score(tmp_path):
-    result = ctmle("oracle", "linear-quadratic", "--episodes", "1", "--policy-updates", "20", "--json", folder=tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["episode"] == 1
+def test_oracle_prints_a_score(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["oracle", "linear-quadratic", "--episodes", "1", "--policy-updates", "20", "--json"])
+    assert json.loads(capsys.readouterr().out)["episode"] == 1
 
 
-def test_envs_lists_every_environment(tmp_path):
-    result = ctmle("envs", folder=tmp_path)
+def test_envs_lists_every_environment(capsys):
+    main(["envs"])
+    said = capsys.readouterr().out
     for name in ("pendulum", "cartpole", "cartpole-swingup", "acrobot"):
-        assert f"{name}:" in result.stdout
-    assert "control  1: -2 to 2" in result.stdout
-    assert "horizon 10.0" in result.stdout
+        assert f"{name}:" in said
+    assert "control  1: -2 to 2" in said
+    assert "horizon 10.0" in said
 
 
 HELPFUL = ("resume", "evaluate", "compare", "oracle", "envs", "sweep", "reproduce", "exact", "theory", "theory plan")
+MISTYPED = ("trian", "train pendulm", "train pendulum --agent dreamer", "train --agent=dreamer")
+
+# Each command line in a process of its own would mostly import the same modules again.
+COMMANDS_IN_ONE_PROCESS = """
+import contextlib, io, json, sys
+from ctmle.lab.cli.main import main
+def answer(line):
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(line.split())
+        except SystemExit as stop:
+            code = stop.code or 0
+    return [code, out.getvalue(), err.getvalue()]
+print(json.dumps({line: answer(line) for line in sys.argv[1:]}))
+"""
 
 
-@pytest.mark.parametrize("command", [[], *(words.split() for words in HELPFUL)])
-def test_help_teaches_and_loads_no_jax(command, tmp_path):
-    (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for help')\n")
-    result = ctmle(*command, "--help", folder=tmp_path, PYTHONPATH=str(tmp_path))
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "usage: ctmle" in result.stdout
+def answers_without_jax(lines: list[str], folder: Path) -> dict[str, list]:
+    """Exit code, output and errors of each command line, in a process that ends if JAX is imported."""
+    (folder / "jax.py").write_text("import os\nos.write(2, b'JAX was imported')\nos._exit(1)\n")
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command, environment = [sys.executable, "-c", COMMANDS_IN_ONE_PROCESS, *lines], {**os.environ, "PYTHONPATH": path}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("words", ["trian", "train pendulm", "train pendulum --agent dreamer", "train --agent=dreamer"])
-def test_mistyped_names_are_answered_without_jax(words, tmp_path):
-    (tmp_path / "jax.py").write_text("raise SystemExit('JAX was imported for a mistyped name')\n")
-    result = ctmle(*words.split(), folder=tmp_path, PYTHONPATH=str(tmp_path))
-    assert result.returncode == 2
-    assert re.search(r"no (command|environment|agent) is called", result.stderr)
+def test_help_teaches_and_loads_no_jax(tmp_path):
+    lines = ["--help", *(f"{command} --help" for command in HELPFUL)]
+    for line, (code, said, _) in answers_without_jax(lines, tmp_path).items():
+        assert code == 0, line
+        assert "usage: ctmle" in said, line
+
+
+def test_mistyped_names_are_answered_without_jax(tmp_path):
+    for line, (code, _, said) in answers_without_jax(list(MISTYPED), tmp_path).items():
+        assert code == 2, line
+        assert re.search(r"no (command|environment|agent) is called", said), line
 
 
 def test_the_help_of_train_has_examples_groups_and_the_papers_symbols(tmp_path):
@@ -139,10 +167,22 @@ def test_times_of_looks_can_be_given():
         ("oracle pendulum --episodes 0", "--episodes must be a whole number of at least 1"),
     ],
 )
-def test_a_mistake_is_one_line_and_writes_nothing(arguments, message, tmp_path):
-    result = ctmle(*arguments.split(), folder=tmp_path)
+def test_a_mistake_is_one_line_and_writes_nothing(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop:
+        main(arguments.split())
+    said = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert message in said
+    assert said.startswith("ctmle: ")
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_mistake_in_a_real_process_is_one_line_too(tmp_path):
+    """Nothing that is imported or initialised on the way adds a line."""
+    result = ctmle("train", "pendulum", "--gap", "20", folder=tmp_path)
     assert result.returncode == 2
-    assert message in result.stderr
-    assert result.stderr.startswith("ctmle: ")
-    assert len(result.stderr.splitlines()) == 1
+    assert re.fullmatch(r"ctmle: .*choose a shorter gap.*\n", result.stderr)
+    assert result.stdout == ""
     assert not (tmp_path / "runs").exists()

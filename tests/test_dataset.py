@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ctmle.data import ClosedLoop, Dataset, Recorded, Trajectory, sample_transitions
+from ctmle.data import ClosedLoop, Dataset, Recorded, Trajectory, sample_transitions as sample_eagerly
 from ctmle.envs import LinearQuadratic
+
+# Compiled as a whole: one by one, their operations would be hundreds of small programs.
+sample_transitions = eqx.filter_jit(sample_eagerly)
 
 pytestmark = pytest.mark.usefixtures("strict_dtypes")
 
@@ -22,8 +25,9 @@ def trajectory(looks: int, mark: float, random: bool = False, policy: float | No
     return Trajectory(times, states, jnp.full((looks, 1), mark), jnp.asarray(policy or mark), random)
 
 
-def dataset(lengths: list[int], random: bool = False, capacity: int = 2) -> Dataset:
-    first = trajectory(lengths[0], 0.0, random)
+def dataset(lengths: list[int], random: bool = False, capacity: int = 2, room: int | None = None) -> Dataset:
+    """Trajectories of these lengths. With room for so many looks, arrays have one shape whatever the lengths are."""
+    first = trajectory(room or lengths[0], 0.0, random)
     data = Dataset.empty(first, capacity)
     for i, looks in enumerate(lengths):
         data = data.add(trajectory(looks, float(i), random))
@@ -42,7 +46,7 @@ def test_counts_every_look_once_and_grows_past_its_capacity():
 
 @given(st.lists(st.sampled_from([7, 9, 15]), min_size=1, max_size=3), st.integers(0, 99), st.sampled_from([1, 3]))
 def test_pairs_without_random_looks(lengths, seed, length):
-    data = dataset(lengths)
+    data = dataset(lengths, capacity=4, room=15)
     batch = sample_transitions(data, jax.random.key(seed), subsequences=6, length=length, chained=False)
     assert batch.gap.shape == (6, length)
     np.testing.assert_array_equal(batch.gap, 1.0)
@@ -57,7 +61,7 @@ def test_pairs_without_random_looks(lengths, seed, length):
 @given(st.lists(st.sampled_from([7, 9, 15]), min_size=1, max_size=3), st.integers(0, 99), st.booleans())
 def test_pairs_with_random_looks(lengths, seed, chained):
     """Even looks are the grid's, odd ones random."""
-    data = dataset(lengths, random=True)
+    data = dataset(lengths, random=True, capacity=4, room=15)
     batch = sample_transitions(data, jax.random.key(seed), subsequences=4, length=3, chained=chained)
     start, end = np.asarray(batch.y[..., 1]), np.asarray(batch.y_next[..., 1])
     assert start.shape == (4, 6)
@@ -73,7 +77,7 @@ def test_pairs_with_random_looks(lengths, seed, chained):
 
 
 def test_every_gap_of_every_trajectory_is_drawn():
-    data = dataset([6, 9], capacity=4)
+    data = dataset([6, 9], capacity=1)  # grows, in both directions
     batch = sample_transitions(data, jax.random.key(0), subsequences=400, length=1, chained=False)
     drawn = {(float(a), float(b)) for a, b in np.asarray(batch.y).reshape(-1, 2)}
     assert drawn == {(0.0, float(t)) for t in range(5)} | {(1.0, float(t)) for t in range(8)}
@@ -87,7 +91,7 @@ def test_every_gap_of_every_trajectory_is_drawn():
 )
 def test_trajectories_shorter_than_a_subsequence_give_the_pairs_that_they_have(plain, alternating, seed, chained):
     for lengths, random in ((plain, False), (alternating, True)):
-        data = dataset(lengths, random=random)
+        data = dataset(lengths, random=random, capacity=4, room=15)
         batch = sample_transitions(data, jax.random.key(seed), subsequences=5, length=6, chained=chained)
         assert np.all(np.asarray(batch.gap) >= 1.0)
         np.testing.assert_array_equal(batch.y_next[..., 1] - batch.y[..., 1], batch.gap)

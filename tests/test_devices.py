@@ -69,7 +69,7 @@ def test_the_mean_gradient_over_samples_is_theirs_whether_they_can_be_split_or_n
 @pytest.mark.parametrize("stage", [0, 1], ids=["dynamics", "policy"])
 def test_spread_updates_are_those_on_one_device(stage, monkeypatch):
     """To rounding, which differs because sums are taken in another order; and what comes back is on one device."""
-    agent, schedule = AGENT, Equidistant(0.25)
+    agent, schedule = AGENT, Equidistant(0.125)
     state = agent.init(ENV.spec, jax.random.key(0))
     for number in range(2):
         state, policy, looks = agent.propose(state, schedule)

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 from scipy.interpolate import CubicHermiteSpline
 
-from ctmle.data import Dataset, Drives, Sequences, Trajectory, sample_sequences
+from ctmle.data import Dataset, Drives, Sequences, Trajectory, sample_sequences as sample_eagerly
 from ctmle.envs import Pendulum, Spec
 from ctmle.envs.observation import Observation
 from ctmle.models import SDE, Context, DriftNetwork, ODELearner, World
@@ -30,6 +30,24 @@ FLOOR = 0.01
 
 
 LONGEST_GAP = 0.1
+
+# Compiled as a whole: one by one, their operations would be hundreds of small programs.
+sample_sequences = eqx.filter_jit(sample_eagerly)
+
+
+@eqx.filter_jit
+def random_policies(keys) -> Policy:
+    """Return a random policy for each key."""
+
+    def policy(key) -> Policy:
+        return Policy(init_feedback(SPEC, key, (8,)), random_signal(SPEC, key), jnp.ones(()))
+
+    return eqx.filter_vmap(policy)(keys)
+
+
+@eqx.filter_jit
+def interpolated_control(batch: Sequences, t, y):
+    return interpolated(SPEC, batch)(t, y)
 
 
 def learner_with(segments: int = 1, updates: int = 200, rate: float = 5e-3, **changes) -> ODELearner:
@@ -53,6 +71,7 @@ def trained(
     return run_updates(learner, stage, context, fit, Span.of(first, count, jax.random.key(key)))
 
 
+@eqx.filter_jit
 def losses_of(learner: ODELearner, prediction, ensemble, log_noise, batch: Sequences):
     """Return the loss of every predicted look under every member."""
     return eqx.filter_vmap(lambda sde, noise: learner.losses(prediction(SPEC, sde, batch), noise)[0])(
@@ -72,16 +91,13 @@ def random_sequences(groups: int, looks: int, seed: int = 0) -> Sequences:
     """Irregular times, each stretch under a policy of its own."""
     random = np.random.default_rng(seed)
     keys = jax.random.split(jax.random.key(seed), groups)
-    policies = eqx.filter_vmap(
-        lambda key: Policy(init_feedback(SPEC, key, (8,)), random_signal(SPEC, key), jnp.ones(()))
-    )(keys)
     return Sequences(
         t=jnp.asarray(np.cumsum(random.uniform(0.03, 0.2, (groups, looks)), axis=1)),
         y=jnp.asarray(random.normal(size=(groups, looks, 2))),
         u=jnp.asarray(random.uniform(-1, 1, (groups, looks, 1))),
         u_slope=jnp.asarray(random.normal(size=(groups, looks, 1))),
         real=jnp.ones((groups, looks), bool),
-        drives=Drives.closed(policies, groups),
+        drives=Drives.closed(random_policies(keys), groups),
     )
 
 
@@ -127,8 +143,9 @@ def _reference_paths(ensemble, batch: Sequences, coefficients, control: str):
 def test_a_multi_step_prediction_is_that_of_adaptive_steps(control):
     batch, ensemble = random_sequences(4, 5), ensemble_of(2)
     expected = reference_paths(ensemble, batch, control)
+    predict = eqx.filter_jit(looks_by(4, control))
     for i in range(2):
-        found = looks_by(4, control)(SPEC, member_of(ensemble.stacked, i), batch)
+        found = predict(SPEC, member_of(ensemble.stacked, i), batch)
         np.testing.assert_allclose(found, SPEC.observation.residual(batch.y[:, 1:], expected[i]), atol=2e-5)
 
 
@@ -181,7 +198,7 @@ def test_the_gradient_is_that_of_adaptive_steps():
     def loss(ensemble):
         return jnp.mean(losses_of(learner, prediction, ensemble, log_noise, batch))
 
-    gradient = eqx.filter_grad(loss)(ensemble).stacked.drift_net
+    gradient = eqx.filter_jit(eqx.filter_grad(loss))(ensemble).stacked.drift_net
     direction = jax.tree.map(
         lambda leaf: jax.random.normal(jax.random.key(leaf.size), leaf.shape), eqx.filter(gradient, eqx.is_array)
     )
@@ -236,7 +253,7 @@ def test_slopes_of_a_linear_system_are_matched_to_third_order():
     sizes = []
     for gap, looks in ((0.1, 21), (0.05, 41)):
         batch = sample_sequences(linear_data(gap, looks), jax.random.key(0), count=1, length=looks)
-        residual = match_slopes(no_angles(), LINEAR, batch)
+        residual = eqx.filter_jit(match_slopes)(no_angles(), LINEAR, batch)
         sizes.append(float(jnp.max(jnp.abs(residual))))
     assert sizes[0] / sizes[1] == pytest.approx(8, rel=0.2)
 
@@ -256,14 +273,15 @@ def test_gradient_matching_finds_a_linear_drift():
 @given(st.integers(0, 10_000))
 def test_controls_pass_through_the_samples_of_their_own_sequence(seed):
     batch = random_sequences(3, 5, seed)
-    control = interpolated(SPEC, batch)
     for k in range(5):
-        np.testing.assert_allclose(control(batch.t[:, k], batch.y[:, k]), batch.u[:, k], atol=1e-9)
+        found = interpolated_control(batch, batch.t[:, k], batch.y[:, k])
+        np.testing.assert_allclose(found, batch.u[:, k], atol=1e-9)
     middle = 0.3 * batch.t[:, 1] + 0.7 * batch.t[:, 2]
+    found = interpolated_control(batch, middle, batch.y[:, 0])
     for i in range(3):
         curve = CubicHermiteSpline(batch.t[i], batch.u[i], batch.u_slope[i])
         expected = np.clip(curve(float(middle[i])), -2, 2)
-        np.testing.assert_allclose(control(middle, batch.y[:, 0])[i], expected, atol=1e-9)
+        np.testing.assert_allclose(found[i], expected, atol=1e-9)
 
 
 def test_a_smooth_signal_is_interpolated_to_third_order():
@@ -273,13 +291,10 @@ def test_a_smooth_signal_is_interpolated_to_third_order():
         signal = jnp.cos(4 * times)[:, None]
         trajectory = Trajectory(times, jnp.zeros((times.shape[0], 2)), signal, 0.0)
         batch = sample_sequences(Dataset.empty(trajectory, 1).add(trajectory), jax.random.key(3), count=16, length=5)
-        control = interpolated(SPEC, batch)
-        inner = (batch.t[:, 0] > 0.2) & (batch.t[:, -1] < 2.7)
-        between = [batch.t[:, k] + share * gap for k in range(4) for share in (0.25, 0.5, 0.75)]
-        worst = [
-            jnp.max(jnp.where(inner, jnp.abs(control(t, batch.y[:, 0])[:, 0] - jnp.cos(4 * t)), 0)) for t in between
-        ]
-        errors.append(float(max(worst)))
+        inner = np.asarray((batch.t[:, 0] > 0.2) & (batch.t[:, -1] < 2.7))
+        between = [np.asarray(batch.t[:, k]) + share * gap for k in range(4) for share in (0.25, 0.5, 0.75)]
+        found = [np.asarray(interpolated_control(batch, jnp.asarray(t), batch.y[:, 0]))[:, 0] for t in between]
+        errors.append(max(np.abs(u - np.cos(4 * t))[inner].max() for u, t in zip(found, between, strict=True)))
     assert errors[0] / errors[1] > 6
     assert errors[0] < 0.02
 

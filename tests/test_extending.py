@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from tiny import SETTINGS
+from tiny import SETTINGS, TACOS
 
 import ctmle
 from ctmle import envs, registry
@@ -124,10 +124,9 @@ def test_an_agent_from_outside(registered):
 
 def test_an_environment_of_python_is_saved_and_loaded(tmp_path, examples):
     from tank import Tank  # pyright: ignore[reportMissingImports]
-    from tiny import AGENT
 
     plant = ctmle.plants.SimulatedSDE(Tank(leak=0.3), 0.05)
-    result = ctmle.train(plant, AGENT, episodes=1)
+    result = ctmle.train(plant, TACOS, episodes=1)
     result.save(tmp_path / "run")
     again = ctmle.load(tmp_path / "run", "tank:Tank")
     assert again.experiment is not None

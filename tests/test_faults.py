@@ -29,13 +29,6 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("faults")
 
 
-def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(tmp_path):
-    """`make faults` does so a hundred times, and to every agent."""
-    tally = torment(tmp_path, "ct-mle", kills=3, seed=1)
-    assert tally["kills"] >= 3
-    assert tally["losses"] == 0
-
-
 @pytest.fixture(scope="module")
 def calm(folder) -> Path:
     """A run that was left alone."""
@@ -43,9 +36,16 @@ def calm(folder) -> Path:
     return folder / "calm"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_at_a_checkpoint_and_the_run_goes_on(number, folder, calm):
-    name = f"signal{number}"
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(folder, calm):
+    """With this seed: soon after the start, while a checkpoint is written, while the log is. `make faults` does so a
+    hundred times, and to every agent."""
+    tally = torment(folder, "ct-mle", kills=3, seed=22)
+    assert tally["kills"] >= 3
+    assert tally["losses"] == 0
+
+
+def stopped_by(number: signal.Signals, name: str, folder: Path) -> str:
+    """Send a signal to a run after its first checkpoint. Returns what it prints."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     command = [sys.executable, "-m", "ctmle", "train", "pendulum", *TINY["ct-mle"], "--out", name]
     victim = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
@@ -55,7 +55,19 @@ def test_a_signal_stops_at_a_checkpoint_and_the_run_goes_on(number, folder, calm
     victim.send_signal(number)
     output = victim.communicate(timeout=120)[0]
     assert victim.returncode == 128 + number
-    assert f"ctmle resume {name}" in output
+    return output
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_at_a_checkpoint_that_can_be_resumed(number, folder):
+    name = f"signal{number}"
+    assert f"ctmle resume {name}" in stopped_by(number, name, folder)
+    assert not RunFolder.open(folder / name).read_checkpoint().finished
+
+
+def test_a_run_that_a_signal_stopped_ends_as_if_it_had_not_been(folder, calm):
+    name = f"signal{signal.SIGINT}"
+    assert (folder / name).exists() or stopped_by(signal.SIGINT, name, folder)
     assert process(["resume", name], folder, NEVER).wait() == 0
     assert outcome(folder / name) == outcome(calm)
 

@@ -1,7 +1,11 @@
-"""Mistakes at the door, by the hundred: each is one line, exit code 2, and nothing is written."""
+"""Mistakes at the door, by the hundred: each is one line, exit code 2, and nothing is written.
+
+`make faults` makes every mistake with every option; `make test` makes each option's mistakes in turn.
+"""
 
 import json
 from collections.abc import Collection
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_origin
 
@@ -13,6 +17,8 @@ from ctmle.options import variant_options, walk
 from ctmle.settings import alternatives, problem, spelled
 
 TEXTS = {"out", "agent"}
+SHARE = 3
+"""One in so many mistakes with each option is part of `make test`, of another kind for the next option."""
 
 
 def options_of(agent: str) -> dict[str, Any]:
@@ -81,7 +87,7 @@ LINES: list[list[str]] = [list(part.split()) for line in WHOLE_LINES.strip().spl
 
 def bad_files() -> dict[str, bytes]:
     """Files of settings that are none, by name."""
-    files: dict[str, bytes] = {
+    return {
         "syntax.toml": b"sigma = ",
         "twice.toml": b"sigma = 1\nsigma = 2\n",
         "twice2.toml": b"ensemble = 4\n[learner]\nensemble = 5\n",
@@ -109,6 +115,11 @@ def bad_files() -> dict[str, bytes]:
         "learner.toml": b"learner = 3\n",
         "settings.yaml": b"sigma: 1\n",
     }
+
+
+def wrong_types() -> dict[str, bytes]:
+    """Files that give every option values of types that it cannot have, by name."""
+    files: dict[str, bytes] = {}
     for name, hint in options_of("ct-mle").items():
         if name in TEXTS:
             continue
@@ -133,30 +144,63 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return output.err
 
 
-def test_bad_command_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.chdir(tmp_path)
-    lines = bad_arguments("ct-mle") + LINES
-    lines += bad_arguments("enode", known=options_of("ct-mle"))
-    lines += bad_arguments("sac-tacos", known=options_of("ct-mle"))
+def refuse_lines(lines: list[list[str]], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for line in lines:
         refusal(line, capsys)
-        assert list(tmp_path.iterdir()) == [], line
-    assert len(lines) >= 150
+        assert list(folder.iterdir()) == [], line
     print(f"{len(lines)} bad command lines: each one line, exit code 2, nothing written")
 
 
-def test_bad_files_of_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.chdir(tmp_path)
-    files = bad_files()
+def refuse_files(files: dict[str, bytes], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, content in files.items():
-        path = tmp_path / name
+        path = folder / name
         path.write_bytes(content)
         said = refusal(["train", "--config", name], capsys)
         assert name in said
         path.unlink()
-        assert list(tmp_path.iterdir()) == [], name
-    assert len(files) >= 150
+        assert list(folder.iterdir()) == [], name
     print(f"{len(files)} bad files of settings: each one line, exit code 2, nothing written")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lines_of_every_option() -> list[list[str]]:
+    others = [line for agent in ("enode", "sac-tacos") for line in bad_arguments(agent, known=options_of("ct-mle"))]
+    return bad_arguments("ct-mle") + others
+
+
+def some_lines_of_every_option() -> list[list[str]]:
+    groups = groupby(lines_of_every_option(), key=lambda line: line[4].partition("=")[0])
+    by_option = [list(lines) for _, lines in groups]
+    return [line for i, lines in enumerate(by_option) for line in lines[i % min(SHARE, len(lines)) :: SHARE]]
+
+
+def test_bad_command_lines(folder: Path, capsys: pytest.CaptureFixture[str]):
+    lines = some_lines_of_every_option() + LINES
+    assert len(lines) >= 250
+    refuse_lines(lines, folder, capsys)
+
+
+def test_bad_files_of_settings(folder: Path, capsys: pytest.CaptureFixture[str]):
+    odd, wrong = bad_files(), wrong_types()
+    files = odd | dict(list(wrong.items())[::SHARE])
+    assert len(files) >= 100
+    refuse_files(files, folder, capsys)
+
+
+@pytest.mark.slow
+def test_every_bad_command_line(folder: Path, capsys: pytest.CaptureFixture[str]):
+    refuse_lines(lines_of_every_option() + LINES, folder, capsys)
+
+
+@pytest.mark.slow
+def test_every_bad_file_of_settings(folder: Path, capsys: pytest.CaptureFixture[str]):
+    refuse_files(bad_files() | wrong_types(), folder, capsys)
 
 
 def test_a_near_match_is_suggested(tmp_path, monkeypatch, capsys):

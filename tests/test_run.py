@@ -1,5 +1,7 @@
 """Whole runs: files, determinism, evaluation that gives the same score again, and resuming from saved files."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -108,13 +110,19 @@ def test_score_counts_only_the_time_after_the_warm_up():
     assert 0 <= score.success_share <= 1
 
 
-def test_an_episode_that_ends_before_the_warm_up_is_scored_over_what_there_is():
-    run = Run(run_experiment(episodes=1, trajectory_seconds=2.5))
-    for state, record in run.episodes(run.init()):
-        rewards = run.spec.reward(
-            *(getattr(run.agent.history(state)[-1].trajectory, n) for n in ("states", "controls"))
-        )
-        assert record["episode_score"] == pytest.approx(float(rewards.mean()), rel=1e-5)
+@pytest.fixture(scope="module")
+def short_with_trig() -> tuple[Run, Any, Record]:
+    """A run of one episode that ends before the warm-up, observed by sines and cosines; its state and record."""
+    run = Run(run_experiment(episodes=1, trajectory_seconds=2.5, observation="trig"))
+    ((state, record),) = run.episodes(run.init())
+    return run, state, record
+
+
+def test_an_episode_that_ends_before_the_warm_up_is_scored_over_what_there_is(short_with_trig):
+    run, state, record = short_with_trig
+    trajectory = run.agent.history(state)[-1].trajectory
+    rewards = run.spec.reward(trajectory.states, trajectory.controls)
+    assert record["episode_score"] == pytest.approx(float(rewards.mean()), rel=1e-5)
 
 
 @pytest.mark.parametrize("agent", ["ct-mle", "enode", "sac-tacos"])
@@ -169,12 +177,13 @@ def test_saved_trees_come_back_with_keys_and_types(tmp_path):
     assert eqx.tree_equal(jax.random.normal(back["key"]), jax.random.normal(tree["key"]))
 
 
-@pytest.mark.parametrize("observation", ["angles", "trig"])
-def test_both_observations_run(observation):
-    run = Run(run_experiment(observation=observation, episodes=1))
-    ((_, record),) = run.episodes(run.init())
-    assert np.isfinite(record["score"])
-    assert len(record["diffusion_true"]) == (2 if observation == "angles" else 3)
+def test_both_observations_run(short_with_trig):
+    run = Run(run_experiment(observation="angles", episodes=1))
+    ((_, angles),) = run.episodes(run.init())
+    _, _, trig = short_with_trig
+    for record, observed in ((angles, 2), (trig, 3)):
+        assert np.isfinite(record["score"])
+        assert len(record["diffusion_true"]) == observed
 
 
 def test_presets_say_what_they_are():
