@@ -60,8 +60,11 @@ format: setup ## Format the code and fix what the linter can
 slow: setup ## The slower checks: every environment learns to success, a Ray cluster asks for a token, the wheel works
 	$(BIN)/python -m pytest -m slow
 
-faults: setup ## Kill runs of every agent a hundred times, damage a thousand files, make every mistake; print the tallies
+faults: setup ## Kill runs a hundred times, fail every operation on files, damage a thousand, make every mistake; print the tallies
 	$(BIN)/python -m pytest -n 0 -s -m '' tests/test_corruption.py tests/test_mistakes.py
+	$(BIN)/python tests/faults/observes.py
+	$(BIN)/python tests/faults/starts.py
+	$(BIN)/python tests/faults/io_errors.py
 	$(BIN)/python tests/faults/kills.py --kills 100
 
 bench: setup ## What everything costs: updates beside the matmul peak, runs to success, start, memory, growth

@@ -54,6 +54,24 @@ def test_a_users_environment_passes():
     check_env(Tank())
 
 
+class Friction:
+    """State in Python, outside of the environment."""
+
+    now = 0.5
+
+
+def test_a_drift_that_reads_what_another_method_changes_is_found():
+    drift = lambda self, x, u: u - Friction.now * x  # noqa: E731
+    check_env(tank(drift=drift))
+    with pytest.raises(ValueError, match=r"^Tank.drift: gives another value after other methods were called"):
+        check_env(tank(drift=drift, reward=counting_reward))
+
+
+def counting_reward(self, x, u):
+    Friction.now += 0.1
+    return jnp.exp(-((x[0] - 1.0) ** 2))
+
+
 WRONG = {
     "drift: must give shape (1,), not ()": {"drift": lambda self, x, u: u[0] - x[0]},
     "drift: must give floating-point numbers, not int32": {"drift": lambda self, x, u: jnp.ones(1, jnp.int32)},

@@ -1,5 +1,6 @@
 """Real kills, real signals, real locks."""
 
+import errno
 import os
 import shutil
 import signal
@@ -16,11 +17,12 @@ import ctmle.lab.cli.train  # noqa: F401 - nothing is imported any more once pri
 from ctmle.lab.cli.main import main
 from ctmle.lab.run import Run
 from ctmle.lab.session import Session, save_checkpoint
-from ctmle.lab.storage import RunFolder, files
+from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import NEVER, TINY, outcome, process, torment  # pyright: ignore[reportMissingImports]
+from strikes import striking  # pyright: ignore[reportMissingImports]
 
 
 @pytest.fixture(scope="module")
@@ -130,56 +132,65 @@ def workplace(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-FAULTS = {
-    "full disk": (
-        lambda path: path.with_name(path.name + ".part").symlink_to("/dev/full"),
-        lambda path: path.with_name(path.name + ".part").unlink(),
-        "No space left on device",
-    ),
-    "no permission": (
-        lambda path: (path.parent.chmod(0o555), give_up_privileges()),
-        lambda path: path.parent.chmod(0o777),
-        "Permission denied",
-    ),
-}
+def no_space(path: str) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
-def test_a_disk_that_cannot_be_written_stops_the_run_which_then_goes_on(
-    fault, workplace, privileges, monkeypatch, capsys
-):
-    break_it, mend_it, reason = FAULTS[fault]
-    struck: list[Path] = []
+def no_permission(path: str) -> None:
+    Path(path).parent.chmod(0o555)
+    give_up_privileges()
 
-    def strike(stage: str, path: Path) -> None:
-        if stage == "begun" and path.name == "000004.safetensors" and not struck:
-            struck.append(path)
+
+FAULTS = {"No space left on device": ("write", no_space), "Permission denied": ("open", no_permission)}
+
+
+@pytest.mark.parametrize("reason", list(FAULTS))
+def test_a_disk_that_cannot_be_written_stops_the_run_which_then_goes_on(reason, workplace, privileges, capsys):
+    when, break_it = FAULTS[reason]
+
+    def strike(operation: str, path: str) -> None:
+        if operation == when and "000004.safetensors" in path:
             break_it(path)
 
-    monkeypatch.setattr(files, "on_write", strike)
     user = os.geteuid()
-    assert exit_code(*TINY_RUN) == 1
+    with striking(workplace, strike):
+        assert exit_code(*TINY_RUN) == 1
     os.seteuid(user)
     said = capsys.readouterr().err
     assert f"cannot write to run ({reason})" in said
     assert "ctmle resume run" in said
     assert len(said.splitlines()) == 1
-    mend_it(struck[0])
+    Path("run/checkpoints").chmod(0o777)
     before = RunFolder.open("run").read_checkpoint()
     assert before.path.name == "000003.safetensors"
     assert exit_code("resume", "run") == 0
     assert len(RunFolder.open("run").read_metrics()) == 2
+    assert list(Path("run").rglob("*.part")) == []
 
 
-def test_a_run_folder_that_is_deleted_in_mid_run(workplace, monkeypatch, capsys):
-    def strike(stage: str, path: Path) -> None:
-        if stage == "begun" and path.name == "000004.safetensors":
-            shutil.rmtree("run")
+def test_a_run_folder_that_is_deleted_or_replaced_in_mid_run(workplace, capsys):
+    """The run stops; what it saved stays where the folder is now, and nothing is written to the new one."""
+    for replace in (False, True):
 
-    monkeypatch.setattr(files, "on_write", strike)
-    assert exit_code(*TINY_RUN) == 1
-    assert "run was deleted while the run was going on" in capsys.readouterr().err
-    assert not Path("run").exists()
+        def strike(operation: str, path: str, replace: bool = replace) -> None:
+            if operation == "mkdir" or "000002.safetensors" not in path:
+                return
+            if replace and not Path("moved").exists():
+                Path("run").rename("moved")
+                shutil.copytree("moved", "run")
+            elif not replace:
+                shutil.rmtree("run")
+
+        with striking(workplace, strike):
+            assert exit_code(*TINY_RUN) == 1
+        said = capsys.readouterr().err
+        if replace:
+            assert "was moved or replaced while this process was working in it" in said
+            assert [len(list(Path(name, "checkpoints").iterdir())) for name in ("run", "moved")] == [1, 1]
+            assert exit_code("resume", "moved") == 0
+        else:
+            assert "run was deleted while the run was going on" in said
+            assert not Path("run").exists()
 
 
 def test_a_folder_that_cannot_be_made(workplace, privileges, capsys):

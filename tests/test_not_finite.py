@@ -142,6 +142,15 @@ def test_a_simulation_that_overflows_at_any_step_is_named(tmp_path, monkeypatch)
     assert re.search(r"Stiff\.drift .* at state .* a smaller --step may help", said)
 
 
+def test_weights_that_are_nan_are_blamed_on_the_policy():
+    agent, env = AGENT, Pendulum(horizon=4.0)
+    policy = agent.policy(agent.init(env.spec, jax.random.key(0)))
+    spoilt = eqx.tree_at(lambda p: p.feedback.net.biases[-1], policy, jnp.full(1, jnp.nan))
+    plant = SimulatedSDE(env, step=0.05)
+    with pytest.raises(NotFinite, match=r"the control of the policy is NaN or inf .* its weights"):
+        plant.run(spoilt, SCHEDULE.looks(jax.random.key(0), 4.0), jax.random.key(1))
+
+
 @pytest.mark.parametrize(
     ("setting", "rate", "quantity", "stage"),
     [("dynamics_rate", 1e30, "dynamics_loss", "dynamics"),
@@ -224,7 +233,7 @@ def test_looks_of_a_real_plant_are_checked():
     _, policy, looks = agent.propose(state, SCHEDULE)
     states = jnp.zeros((looks.count, 2)).at[17, 1].set(jnp.nan)
     trajectory = Trajectory(looks.times, states, jnp.zeros((looks.count, 1)), policy, looks.random)
-    with pytest.raises(NotFinite, match="the state of look 17 is NaN or inf"):
+    with pytest.raises(NotFinite, match="states: look 17, coordinate 1, is NaN or inf"):
         agent.observe(state, trajectory)
 
 

@@ -163,9 +163,15 @@ LOOKS = Trajectory(jnp.asarray([0.0, 0.5]), jnp.zeros((2, 2)), jnp.zeros((2, 1))
     [
         (Trajectory(jnp.zeros(1), jnp.zeros((1, 2)), jnp.zeros((1, 1))), "no gap to learn from"),
         (replace(LOOKS, times=jnp.asarray([0.5, 0.5])), "must increase strictly"),
-        (replace(LOOKS, states=jnp.zeros((2, 3))), "3 observed coordinates, the plant has 2"),
-        (replace(LOOKS, rewards=jnp.zeros(2)), "2 looks have 1 gaps between them, but there are 2 rewards"),
-        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "state of look 0 is NaN or inf"),
+        (
+            replace(LOOKS, states=jnp.zeros((2, 3))),
+            r"states must have the shape \[2, 2\], a row for each entry of times, not \[2, 3\]",
+        ),
+        (
+            replace(LOOKS, rewards=jnp.zeros(2)),
+            r"rewards must have the shape \[1\], a row for each entry of times but the last",
+        ),
+        (replace(LOOKS, states=jnp.full((2, 2), jnp.nan)), "states: look 0, coordinate 0, is NaN or inf"),
     ],
 )
 def test_trajectories_that_cannot_be_are_refused(looks, complaint):

@@ -17,7 +17,7 @@ from tiny import run_experiment
 from ctmle.lab.cli.main import main
 from ctmle.lab.report.progress import Standing, SweepWatcher
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.storage.files import wait_for_writer
+from ctmle.lab.storage.files import only_writer
 from ctmle.lab.sweeps import Plan, RunResult, run_sweep
 from ctmle.lab.sweeps.engines import make_engine
 from ctmle.lab.sweeps.engines.local import LocalEngine
@@ -74,7 +74,8 @@ def calm(tmp_path_factory) -> Path:
     own = tmp_path_factory.getbasetemp()
     out = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "calm"
     out.mkdir(exist_ok=True)
-    wait_for_writer(out, 300.0)
+    with only_writer(out, 300.0):
+        pass
     results = run_sweep(PLAN, out, LocalEngine())
     assert [result.status for result in results] == ["finished"] * len(SEEDS)
     assert [result.episodes for result in results] == [(1, 2)] * len(SEEDS)
@@ -234,14 +235,28 @@ def test_a_sweep_that_is_stopped_and_then_killed_continues_without_repeating_any
     assert outcomes(out) == outcomes(calm)
 
 
-def test_a_run_that_fails_is_retried_and_reported_while_the_others_finish(calm, tmp_path, capsys):
-    """The disk is full: the file of its settings cannot be written. Once that is fixed, only this run is left."""
+FULL_DISK = """
+import errno, os
+from pathlib import Path
+
+from strikes import striking
+
+def strike(operation, path):
+    if operation == "write":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+for_good = striking(Path({folder!r}), strike)
+for_good.__enter__()
+"""
+
+
+def test_a_run_that_fails_is_retried_and_reported_while_the_others_finish(calm, tmp_path, capsys, monkeypatch):
+    """The disk is full: nothing of one run can be written. Once that is fixed, only this run is left."""
     file, out = file_of(tmp_path / "sweep.json", (0, 1)), tmp_path / "sweep"
     doomed, fine = (RunFolder(out / "runs" / run.name) for run in PLAN.runs[:2])
-    doomed.path.mkdir(parents=True)
-    (out / "sweep.json").write_text("{}")
-    trap = doomed.path / "config.json.part"
-    trap.symlink_to("/dev/full")
+    trap = tmp_path / "sitecustomize.py"  # which every worker runs when it starts
+    trap.write_text(FULL_DISK.format(folder=str(doomed.path)))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parent / "faults")]))
     with pytest.raises(SystemExit) as stop:
         main(["sweep", str(file), "--out", str(out), "--workers", "1", "--retries", "1"])
     said = capsys.readouterr()

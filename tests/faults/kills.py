@@ -72,7 +72,7 @@ def torment(folder: Path, agent: str, kills: int, seed: int) -> dict[str, int]:
         command = [*train, name]
         while True:
             in_write = chance.random() < 0.5 and tally["kills"] < kills
-            victim = process(command, folder, str(chance.randint(1, 60)) if in_write else NEVER)
+            victim = process(command, folder, str(chance.randint(1, 120)) if in_write else NEVER)
             if not in_write and tally["kills"] < kills:
                 try:
                     victim.wait(timeout=chance.uniform(0.0, usual))

@@ -1,21 +1,23 @@
-"""The command line, with a SIGKILL at the n-th stage of writing files: `python victim.py N train ...`."""
+"""The command line, with a SIGKILL at the n-th operation on files in this folder: `python victim.py N train ...`."""
 
 import os
 import signal
 import sys
 from itertools import count
+from pathlib import Path
+
+from strikes import striking  # pyright: ignore[reportMissingImports]
 
 from ctmle.lab.cli.main import main
-from ctmle.lab.storage import files
 
-stages = count(1)
+operations = count(1)
 fatal = int(sys.argv[1])
 
 
-def strike(stage: str, path: object) -> None:
-    if next(stages) == fatal:
+def strike(operation: str, path: str) -> None:
+    if "/cache/" not in path and next(operations) == fatal:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-files.on_write = strike
-main(sys.argv[2:])
+with striking(Path.cwd(), strike):
+    main(sys.argv[2:])

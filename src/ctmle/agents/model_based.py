@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Past, Progress
 from ctmle.data.dataset import Dataset
-from ctmle.data.trajectory import Trajectory, check_looks
+from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
 from ctmle.models.sde_learner import SDELearner
 from ctmle.models.world import Context, KnownReward, Learner, NeverEnds, Reward, Survival, World
@@ -137,8 +137,11 @@ class ModelBasedAgent(Agent):
         return state, policy, looks
 
     def observe(self, state: AgentState, trajectory: Trajectory) -> AgentState:
-        """Add a trajectory to the data; after the last one of an episode, the next fit is due."""
-        check_looks(trajectory)
+        """Add a trajectory to the data; after the last one of an episode, the next fit is due.
+
+        Raises ValueError for what cannot be learned from (`data.checked` has the list).
+        """
+        trajectory = checked(trajectory, state.spec, self._seconds(state.spec))
         before = self.episode(state)
         added = (state.data.add(trajectory), state.driven + 1)
         state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)

@@ -8,4 +8,4 @@ from ctmle.data.batches import (
 )
 from ctmle.data.dataset import Dataset as Dataset
 from ctmle.data.drive import ClosedLoop as ClosedLoop, Drive as Drive, Drives as Drives, Recorded as Recorded
-from ctmle.data.trajectory import Trajectory as Trajectory
+from ctmle.data.trajectory import Trajectory as Trajectory, checked as checked

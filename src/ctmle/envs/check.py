@@ -25,7 +25,7 @@ def check_env(env: Any) -> None:
             f"{type(env).__name__} is not a ctmle.envs.Env: subclass it and write drift, diffusion, reward and reset;"
             " a plant without equations needs no Env (drive it with propose and observe)"
         )
-    problems = list(_attributes(env)) or list(_methods(env))
+    problems = list(_attributes(env)) or list(_methods(env)) or list(_memory(env))
     if problems:
         name = type(env).__name__
         raise ValueError("\n".join(f"{name}.{problem}" for problem in problems))
@@ -64,6 +64,24 @@ def _methods(env: Env) -> Iterator[str]:
             yield problem
         elif name == "diffusion" and bool(jnp.any(jax.vmap(env.diffusion)(states, controls) < 0)):
             yield "diffusion: is negative at some states; give the diagonal of g, which is at least 0"
+
+
+def _memory(env: Env) -> Iterator[str]:
+    """Look for state in Python that calls change: a method must give what it gave before, and what it was traced to."""
+    methods = {name: getattr(env, name) for name in ("drift", "diffusion", "reward")}
+    states, controls = _points(env)
+    first = (states[0], controls[0])
+    before = {name: np.asarray(method(*first)) for name, method in methods.items()}
+    for x, u in zip(states, controls, strict=True):
+        env.reset(jax.random.key(2))
+        for method in methods.values():
+            method(x, u)
+    for name, method in methods.items():
+        if not np.array_equal(before[name], np.asarray(method(*first))):
+            yield (
+                f"{name}: gives another value after other methods were called; it must not read what they change: keep"
+                " everything that changes in the state"
+            )
 
 
 def _points(env: Env) -> tuple[jax.Array, jax.Array]:

@@ -11,6 +11,7 @@ from ctmle.envs.base import Env
 from ctmle.lab.experiment import Evaluation, Experiment, Files, Training, parts_from_json
 from ctmle.lab.run import Record, Run, restored
 from ctmle.lab.session import Session, save_checkpoint
+from ctmle.lab.storage.files import only_writer
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.storage.trees import save_tree
 from ctmle.lab.systems import location_of, spec_from_json
@@ -53,10 +54,11 @@ class Result:
             raise ValueError("this run was loaded without its environment's code: copy its folder instead")
         experiment = replace(self.experiment, files=replace(self.experiment.files, out=str(folder)))
         there = RunFolder.create(experiment)
-        for name, part in self.agent.parts(self.state).items():
-            save_tree(there.tensors(name), part)
-        there.write_metrics(self.records)
-        save_checkpoint(there, experiment, self.state, self.records)
+        with only_writer(there.path):
+            for name, part in self.agent.parts(self.state).items():
+                save_tree(there.tensors(name), part)
+            there.write_metrics(self.records)
+            save_checkpoint(there, experiment, self.state, self.records)
 
 
 def train(

@@ -22,6 +22,9 @@ from ctmle.training.failures import NotFinite
 RETRIES, SHORTER = 2, 4.0
 """A simulation that overflows is retried this often, each time with a step this many times shorter."""
 
+LARGE_STATE = 1e6
+"""States beyond this are on their way to overflow: if the control is NaN there, it is not the policy's fault."""
+
 log = logging.getLogger("ctmle")
 
 
@@ -79,9 +82,13 @@ class SimulatedSDE(Plant):
             return NotFinite(f"{type(env).__name__}.reset", f"in {what}", "fix that method")
         place = (*row, look)
         x, u = self.spec.observation.decode(short.states[place]), short.controls[place]
+        when = f"in {what}, simulated at step {step:g} s, before {float(short.times[place]):.4g} s"
+        if not np.all(np.isfinite(np.asarray(u))) and np.max(np.abs(np.asarray(x))) < LARGE_STATE:
+            hint = "its weights or its memory are spoilt: go back to a checkpoint or a policy from before"
+            return NotFinite("the control of the policy", when, hint, np.asarray(x, float))
         return NotFinite(
             f"{type(env).__name__}.{_method(env, x, u, step)}",
-            f"in {what}, simulated at step {step:g} s, before {float(short.times[place]):.4g} s",
+            when,
             "fix that method if it must handle states like this one; if it need not, a smaller --step may help",
             np.asarray(x, float),
         )

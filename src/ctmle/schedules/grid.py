@@ -72,5 +72,7 @@ def with_random_looks(grid: Float[Array, " grid"], random_looks: bool, key: PRNG
     if not random_looks:
         return Looks(grid)
     extra = grid[:-1] + jnp.diff(grid) * jax.random.uniform(key, (grid.shape[0] - 1,))
+    # Rounding may put a random look on a grid look: it keeps apart by as little as can be told.
+    extra = jnp.clip(extra, jnp.nextafter(grid[:-1], grid[1:]), jnp.nextafter(grid[1:], grid[:-1]))
     pairs = jnp.stack([grid[:-1], extra], axis=1).reshape(-1)
     return Looks(jnp.concatenate([pairs, grid[-1:]]), random=True)

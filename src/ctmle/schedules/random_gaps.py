@@ -13,6 +13,9 @@ from ctmle.schedules.base import Advice, Looks, Schedule
 from ctmle.schedules.grid import check_gap, with_random_looks
 from ctmle.settings import Positive
 
+LEAST_GAP = 1e-3
+"""Shortest gap as a share of the mean: shorter ones would put two looks at the same instant once they are rounded."""
+
 
 @dataclass(frozen=True)
 class RandomGaps(Schedule):
@@ -29,7 +32,7 @@ class RandomGaps(Schedule):
 
     def looks(self, key: PRNGKeyArray, horizon: float, episode: int = 0, advice: Advice | None = None) -> Looks:
         gap_key, look_key = jax.random.split(key)
-        ends = jnp.cumsum(self.draw(gap_key, self.count(horizon)))
+        ends = jnp.cumsum(jnp.maximum(self.draw(gap_key, self.count(horizon)), LEAST_GAP))
         inner = ends[:-1] / ends[-1] * horizon
         grid = jnp.concatenate([jnp.zeros(1), inner, jnp.full(1, horizon, inner.dtype)])
         return with_random_looks(grid, self.random_looks, look_key)

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Past, Progress
-from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, check_decisions, padded
+from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, padded
 from ctmle.agents.sac_tacos.memory import History, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
-from ctmle.data.trajectory import Trajectory
+from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.plants.ticks import looks_of, run_ticks
@@ -157,7 +157,8 @@ class SacTacos(Agent):
 
     def observe(self, state: SacTacosState, trajectory: Trajectory) -> SacTacosState:
         """Remember a trajectory; after the last one of an episode, gradient steps are due."""
-        check_decisions(trajectory, state.mdp.spec)
+        spec = state.mdp.spec
+        trajectory = checked(trajectory, spec, spec.horizon)
         looks = padded(trajectory, state.mdp.most_decisions)
         return self._observe(state, looks, jnp.asarray(trajectory.looks, jnp.int32))
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.agents.sac_tacos.memory import Decisions, Statistics
 from ctmle.agents.sac_tacos.networks import sample_action
-from ctmle.data.trajectory import Trajectory, check_looks
+from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Spec
 from ctmle.plants.base import Decision, Holds
 from ctmle.plants.ticks import tick_times
@@ -145,26 +145,6 @@ class TacosPolicy(Holds):
         noise = jnp.where(self.drawing, jax.random.normal(noise_key, (self.mdp.actions,)), 0.0)
         action, _ = sample_action(self.actor, self.statistics.normalise(self.mdp.seen(t, y)), noise)
         return self.mdp.decision(jnp.where(self.exploring, self.mdp.random_action(random_key), action))
-
-
-def check_decisions(trajectory: Trajectory, spec: Spec) -> None:
-    """Raise ValueError, naming the fix, for a trajectory that cannot have come from this plant."""
-    check_looks(trajectory)
-    if np.any(np.diff(np.asarray(trajectory.times)) <= 0):
-        raise ValueError("the times of a trajectory must increase strictly")
-    found, size = trajectory.states.shape[-1], spec.observation.size
-    if found != size:
-        raise ValueError(f"this trajectory has {found} observed coordinates, the plant has {size}")
-    if trajectory.rewards is None:
-        return
-    looks, rewards = trajectory.looks, np.asarray(trajectory.rewards)
-    if len(rewards) != looks - 1:
-        raise ValueError(
-            f"{looks} looks have {looks - 1} gaps between them,"
-            f" but there are {len(rewards)} rewards: give one for each gap"
-        )
-    if not np.all(np.isfinite(rewards)):
-        raise ValueError("a reward of this trajectory is NaN or inf: fix it, or leave the rewards out")
 
 
 def padded(trajectory: Trajectory, decisions: int) -> Trajectory:

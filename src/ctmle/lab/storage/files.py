@@ -3,15 +3,18 @@
 Arrays are in safetensors files: names and numbers, nothing that could run when it is loaded. No JAX in here.
 """
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +24,83 @@ from safetensors.numpy import save
 
 Arrays = dict[str, np.ndarray]
 
+UMASK = os.umask(0o077)
+"""Permissions that new files do not get; temporary ones are private until they have their name."""
+os.umask(UMASK)
+
 SCHEMA = 2
 """Version of everything written here. A reader refuses all others."""
 
 LARGEST_JSON = 10_000_000
 """Bytes. No JSON file that is written here is larger."""
 
-on_write: Callable[[str, Path], None] = lambda stage, path: None  # noqa: E731
-"""Called at each stage of a write ("begun", "opened", "half", "flushed", "renamed"): where fault tests strike."""
+PART = ".part"
+"""Ending of files that are being written. What a killed process leaves of them is removed by the next writer."""
+
+_held: dict[Path, int] = {}
+"""Folders whose lock this process holds, with the lock's file descriptor."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write aside, flush to the disk, rename, flush the folder: a crash leaves the old file or the new one."""
-    aside = path.with_name(path.name + ".part")
-    on_write("begun", path)
-    with aside.open("wb") as file:
-        on_write("opened", path)
-        half = len(content) // 2
-        file.write(content[:half])
-        file.flush()
-        on_write("half", path)
-        file.write(content[half:])
-        file.flush()
-        os.fsync(file.fileno())
-    on_write("flushed", path)
-    aside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    """Write aside, flush to the disk, rename, flush the folder: a crash leaves the old file or the new one.
+
+    Nothing outside the folder is touched: the file aside is new and has a random name, and where `path` is a link, the
+    link is replaced and not the file that it leads to. Raises RuntimeError if the folder is not the one that is locked.
+    """
+    check_place(path)
+    descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}-", suffix=PART, dir=path.parent)
     try:
-        os.fsync(folder)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o666 & ~UMASK)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        check_place(path)
+        os.replace(aside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(aside)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
-    on_write("renamed", path)
+        os.close(descriptor)
+
+
+def open_own(path: Path, flags: int) -> int:
+    """Open a file that ctmle wrote, for writing. Raises ValueError for a link and for what is no ordinary file.
+
+    A link in a folder from a stranger could lead anywhere.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise ValueError(f"{path} is not an ordinary file: remove it, and do not trust this folder") from error
+        raise
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        raise ValueError(f"{path} is a link or no ordinary file: remove it, and do not trust this folder")
+    return descriptor
+
+
+def is_remnant(entry: Path) -> bool:
+    """Tell whether an entry of a folder is what a process leaves that is killed before it has written anything else."""
+    return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(PART))
+
+
+def own_folder(path: Path) -> Path:
+    """Return a folder inside one of ctmle's. Raises ValueError if it is a link: what is in it would be elsewhere."""
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link: remove it, and do not trust this folder")
+    return path
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -153,45 +202,73 @@ def _checksum_of(described: dict[str, Any], arrays: Arrays) -> str:
 # Folders
 
 
-def wait_for_writer(folder: Path, seconds: float) -> None:
-    """Block until nobody holds the folder's lock or `seconds` elapse: a killed process may take a moment to end."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            with only_writer(folder):
-                return
-        except ValueError:
-            time.sleep(0.1)
-
-
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock. The system releases it when its owner ends, however it ends."""
-    with (folder / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ValueError(f"another process is working on {folder}: wait for it, or stop it first") from error
+def only_writer(folder: Path, patience: float = 0.0) -> Iterator[None]:
+    """Hold the folder's lock. The system releases it when its owner ends, however it ends.
+
+    Raises ValueError if another process still has it after `patience` seconds. What killed writers left half-written is
+    removed.
+    """
+    descriptor, place = open_own(folder / "lock", os.O_RDWR | os.O_CREAT), folder.absolute()
+    try:
+        _lock(descriptor, folder, time.monotonic() + patience)
+        _held[place] = descriptor
+        check_place(place / "lock")
+        for inside in (place, place / "checkpoints"):
+            for half_written in [] if inside.is_symlink() else inside.glob(f".*{PART}"):
+                half_written.unlink()
         yield
+    finally:
+        if _held.get(place) == descriptor:
+            del _held[place]
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path, until: float) -> None:
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= until:
+                raise ValueError(f"another process is working on {folder}: wait for it, or stop it first") from error
+            time.sleep(0.1)  # a blocking flock has no time limit
+
+
+def check_place(path: Path) -> None:
+    """Raise RuntimeError if a folder around `path` that this process has locked was moved away and replaced."""
+    for folder in path.absolute().parents:
+        if folder in _held:
+            here, held = os.stat(folder / "lock", follow_symlinks=False), os.fstat(_held[folder])
+            if (here.st_dev, here.st_ino) != (held.st_dev, held.st_ino):
+                raise RuntimeError(
+                    f"{folder} was moved or replaced while this process was working in it: it stopped before it wrote"
+                    " anything there; what it saved before is where the folder is now"
+                )
 
 
 def free_folder(wanted: str | None, stem: str) -> Path:
     """Return `wanted`, which must not exist or be empty; without a wish, `stem` with a number if it is taken."""
     if wanted is None:
-        return numbered(stem)
+        return next(path for path in numbered(stem) if not path.exists())
     path = Path(wanted)
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise ValueError(f"{path} exists already: choose another --out, or remove it first")
     return path
 
 
-def numbered(stem: str) -> Path:
-    """Return the first of `stem`, `stem-2`, `stem-3`, ... that does not exist."""
-    path, number = Path(stem), 1
-    while path.exists():
-        number += 1
-        path = Path(f"{stem}-{number}")
-    return path
+def numbered(stem: str) -> Iterator[Path]:
+    """List `stem`, `stem-2`, `stem-3`, ..."""
+    return (Path(stem if number == 1 else f"{stem}-{number}") for number in count(1))
+
+
+def new_folder(stem: str) -> Path:
+    """Make the first of `stem`, `stem-2`, `stem-3`, ... that does not exist; no other process gets the same one."""
+    for path in numbered(stem):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+    raise AssertionError("unreachable: there are numbers enough")
 
 
 @contextmanager
@@ -204,7 +281,7 @@ def whole_folder(path: Path, *, replacing: bool = False) -> Iterator[Path]:
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:
         yield aside
-        aside.chmod(0o777 & ~_umask())
+        aside.chmod(0o777 & ~UMASK)
         if replacing and path.exists():
             _exchange(aside, path)
         else:
@@ -224,10 +301,3 @@ def _exchange(new: Path, path: Path) -> None:
         old.replace(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    """Return the permissions that new folders do not get; temporary ones are private."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

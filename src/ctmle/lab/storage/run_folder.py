@@ -10,7 +10,10 @@ from ctmle.lab.machine import versions
 from ctmle.lab.storage.files import (
     Arrays,
     digest,
-    numbered,
+    is_remnant,
+    new_folder,
+    only_writer,
+    own_folder,
     read_about,
     read_json,
     read_tensors,
@@ -39,6 +42,8 @@ class RunFolder:
     """Paths inside a run folder, and safe reading and writing of what is there."""
 
     path: Path
+    identity: str = ""
+    """Digest of the settings that its run began with, as they are in memory."""
 
     @property
     def config_file(self) -> Path:
@@ -55,7 +60,8 @@ class RunFolder:
     @property
     def checkpoints(self) -> list[Path]:
         """Checkpoint files from old to new."""
-        return sorted((self.path / "checkpoints").glob(f"{'[0-9]' * 6}.safetensors"))
+        found = own_folder(self.path / "checkpoints").glob("[0-9]*.safetensors")
+        return sorted((path for path in found if path.stem.isdigit()), key=lambda path: int(path.stem))
 
     def tensors(self, name: str) -> Path:
         """Return the path of one trained part: `policy`, `critic`, `model` or `data`."""
@@ -74,13 +80,17 @@ class RunFolder:
     @staticmethod
     def create(experiment: Experiment) -> "RunFolder":
         """Make a new folder with the settings in it; raise ValueError if there is something in it already."""
+        content = {**to_json(experiment), "versions": versions()}
         out = experiment.files.out
-        path = numbered(f"runs/{default_name(experiment)}") if out is None else Path(out)
+        path = new_folder(f"runs/{default_name(experiment)}") if out is None else Path(out)
         _refuse_occupied(path)
-        (path / "checkpoints").mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path)
-        write_json(folder.config_file, {**to_json(experiment), "versions": versions()})
-        folder.write_metrics([])
+        path.mkdir(parents=True, exist_ok=True)
+        with only_writer(path):  # from here on nobody else can begin a run in this folder
+            _refuse_occupied(path)
+            (path / "checkpoints").mkdir(exist_ok=True)
+            folder = RunFolder(path, digest(content))
+            folder.write_metrics([])
+            write_json(folder.config_file, content)  # the last: a folder without it holds no run
         return folder
 
     @staticmethod
@@ -88,7 +98,7 @@ class RunFolder:
         folder = RunFolder(Path(path))
         if not folder.config_file.is_file():
             raise ValueError(f"{path} is not a run folder: it has no config.json (`ctmle train` makes run folders)")
-        return folder
+        return RunFolder(folder.path, digest(folder.read_settings()))
 
     def read_settings(self) -> dict[str, Any]:
         """Return what config.json holds: options by name, parts, system and versions."""
@@ -115,7 +125,7 @@ class RunFolder:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
-        about = {"run": digest(read_json(self.config_file)), "records": records, "finished": finished}
+        about = {"run": self.identity, "records": records, "finished": finished}
         write_tensors(self.path / "checkpoints" / f"{number:06d}.safetensors", arrays, about)
         for path in self.checkpoints[:-keep]:
             path.unlink()
@@ -127,7 +137,7 @@ class RunFolder:
 
     def read_checkpoint(self) -> Checkpoint:
         """Return the newest good checkpoint. Raises ValueError if there is none."""
-        run, warnings = digest(read_json(self.config_file)), []
+        run, warnings = digest(self.read_settings()), []
         for path in reversed(self.checkpoints):
             try:
                 arrays, about = read_tensors(path)
@@ -182,5 +192,5 @@ def _refuse_occupied(path: Path) -> None:
 def _is_remnant(entry: Path) -> bool:
     """Tell whether an entry is left over from a run that was killed before its settings were written."""
     if entry.name == "checkpoints":
-        return entry.is_dir() and not any(entry.iterdir())
-    return entry.name in ("lock", "config.json.part")
+        return not entry.is_symlink() and entry.is_dir() and not any(entry.iterdir())
+    return is_remnant(entry) or (entry.name == "metrics.jsonl" and entry.lstat().st_size == 0)

@@ -9,7 +9,7 @@ from typing import Any
 from ctmle.lab.machine import versions
 from ctmle.lab.report.progress import duration
 from ctmle.lab.report.results import RunResult, result_of, save_csv
-from ctmle.lab.storage.files import write_json
+from ctmle.lab.storage.files import is_remnant, own_folder, write_json
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.sweeps.plan import Plan, PlannedRun, content_of
 
@@ -94,7 +94,7 @@ class SweepFolder:
 
     @property
     def runs(self) -> Path:
-        return self.path / "runs"
+        return own_folder(self.path / "runs")
 
     @property
     def results_file(self) -> Path:
@@ -108,8 +108,7 @@ class SweepFolder:
         """Raise ValueError if the folder holds something else than a sweep."""
         if self.about_file.is_file() or not self.path.exists():
             return
-        remnants = ("lock", f"{self.about_file.name}.part")  # left by a sweep that was killed at its very start
-        if not self.path.is_dir() or any(entry.name not in remnants for entry in self.path.iterdir()):
+        if not self.path.is_dir() or not all(map(is_remnant, self.path.iterdir())):
             raise ValueError(f"{self.path} exists already and is not the folder of a sweep: choose another --out")
 
     def write_about(self, plan: Plan, **how: Any) -> None:
@@ -122,7 +121,7 @@ class SweepFolder:
         runs = tuple(replace(run, name=there.get(run.name.rpartition("-")[2], run.name)) for run in plan.runs)
         finished, begun = {}, set()
         for run in runs:
-            folder = RunFolder(self.runs / run.name)
+            folder = RunFolder(own_folder(self.runs / run.name))
             if not folder.config_file.is_file():
                 continue
             result = _result(run, folder)

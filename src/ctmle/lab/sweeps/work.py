@@ -17,7 +17,7 @@ from ctmle.lab.interrupt import Interrupt, Interrupted
 from ctmle.lab.machine import versions
 from ctmle.lab.report.results import Settings
 from ctmle.lab.session import Session
-from ctmle.lab.storage.files import wait_for_writer
+from ctmle.lab.storage.files import only_writer, own_folder
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.sweeps.plan import content_of, kind_of
 from ctmle.training.failures import NotFinite
@@ -116,7 +116,8 @@ def _train(task: Task, interrupt: Interrupt) -> None:
     if not folder.config_file.exists():
         Session.begin(from_settings(task.settings)).train(interrupt=interrupt)
         return
-    wait_for_writer(folder.path, PATIENCE)
+    with only_writer(own_folder(folder.path), PATIENCE):
+        pass  # whoever worked on it before is gone
     if content_of(folder.read_settings()) != content_of(task.settings):
         raise ValueError(f"{folder.path} holds a run with other settings: choose another --out, or delete it")
     if not folder.finished:

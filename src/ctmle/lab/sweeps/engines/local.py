@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
 from threading import Thread
 
+from ctmle.lab.storage.files import open_own
 from ctmle.lab.sweeps.engines import Engine, environment_of_worker, workers_for
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
@@ -102,7 +103,7 @@ def _start_process(threads: int, log: Path) -> subprocess.Popen[str]:
 
     It has a session of its own: Ctrl-C reaches the driver only.
     """
-    with log.open("a") as file:
+    with os.fdopen(open_own(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a") as file:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", "from ctmle.lab.sweeps.engines.local import work; work()"],
             env={**os.environ, **environment_of_worker(threads)},

@@ -1,0 +1,76 @@
+"""Nothing outside a run folder is touched, no two runs share one, and nothing that makes no sense is learned from."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_faults import exit_code
+from tiny import run_experiment
+
+from ctmle.lab.session import Session
+from ctmle.lab.storage import RunFolder
+
+FAULTS = Path(__file__).parent / "faults"
+
+
+def test_every_operation_of_the_storage_layer_may_fail_and_nothing_is_lost():
+    """Every fifth here, all of them in `make faults`."""
+    sys.path.insert(0, str(FAULTS))
+    import io_errors  # pyright: ignore[reportMissingImports]
+
+    assert io_errors.main(every=5) == 0
+
+
+def test_nonsense_is_refused_by_the_name_of_its_entry_or_learned_from_rightly():
+    """In a process of its own: here, types are checked before an agent sees them."""
+    done = subprocess.run([sys.executable, FAULTS / "observes.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "failed 0" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory) -> Path:
+    """A run that has nothing left to do but its last test: every file is written once more."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    Session.begin(run_experiment(out=str(folder), episodes=1, checkpoint_every=1, checkpoints_kept=2)).train()
+    RunFolder.open(folder).checkpoints[-1].unlink()
+    return folder
+
+
+TARGET = b"what somebody else wrote"
+LINKS = ("lock", "metrics.jsonl.part", "metrics.jsonl", "config.json.part", "learning_curve.png.part",
+         "learning_curve.png", "policy.safetensors", "checkpoints")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_in_a_strangers_folder_leads_to_no_harm(name, kind, stopped, tmp_path, monkeypatch):
+    """A resume is refused, or replaces the link: the file that it leads to stays as it was."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(stopped, "run")
+    outside, link = tmp_path / "outside", Path("run") / name
+    if name == "checkpoints":
+        link.rename(outside)
+        link.symlink_to(outside)
+    else:
+        outside.write_bytes(TARGET)
+        link.unlink(missing_ok=True)
+        link.symlink_to(outside) if kind == "symbolic" else os.link(outside, link)
+    names = sorted(path.name for path in outside.iterdir()) if name == "checkpoints" else []
+    code = exit_code("resume", "run")
+    assert code == (2 if name in ("lock", "checkpoints") else 0)
+    if name == "checkpoints":
+        assert sorted(path.name for path in outside.iterdir()) == names
+    else:
+        assert outside.read_bytes() == TARGET
+
+
+def test_simultaneous_starts_never_share_a_folder(tmp_path, monkeypatch):
+    """Ten at once for one name and ten for the default name, twice. `make faults` starts two hundred."""
+    sys.path.insert(0, str(FAULTS))
+    import starts  # pyright: ignore[reportMissingImports]
+
+    assert starts.main(rounds=2) == 0
