@@ -25,6 +25,11 @@ os.environ["XLA_FLAGS"] = " ".join((os.environ.get("XLA_FLAGS", ""), *CHEAP_COMP
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache" / "jax")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 jax.config.update("jax_compilation_cache_dir", None)
+# Operations need not know which lines of Python they come from.
+os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
+jax.config.update("jax_traceback_in_locations_limit", 0)
+# Tracing allocates many objects that live on; looking for cycles among them took a tenth of the time.
+gc.set_threshold(100_000, 50, 100)
 # As the command line has them on two cores, so that what is spread over devices is spread in tests too.
 jax.config.update("jax_num_cpu_devices", 2)
 

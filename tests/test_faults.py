@@ -21,7 +21,7 @@ from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
-from kills import NEVER, TINY, outcome, process, torment  # pyright: ignore[reportMissingImports]
+from kills import NEVER, TINY, outcome, process, torment, undisturbed  # pyright: ignore[reportMissingImports]
 from strikes import striking  # pyright: ignore[reportMissingImports]
 
 
@@ -32,16 +32,20 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def calm(folder) -> Path:
-    """A run that was left alone."""
-    assert process(["train", "pendulum", *TINY["ct-mle"], "--out", "calm"], folder, NEVER).wait() == 0
+def usual(folder) -> float:
+    """Seconds of a run that was left alone, `calm`."""
+    return undisturbed(folder, "ct-mle")
+
+
+@pytest.fixture(scope="module")
+def calm(folder, usual) -> Path:
     return folder / "calm"
 
 
-def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(folder, calm):
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(folder, usual):
     """With this seed: soon after the start, while a checkpoint is written, while the log is. `make faults` does so a
     hundred times, and to every agent."""
-    tally = torment(folder, "ct-mle", kills=3, seed=22)
+    tally = torment(folder, "ct-mle", kills=3, seed=22, usual=usual)
     assert tally["kills"] >= 3
     assert tally["losses"] == 0
 

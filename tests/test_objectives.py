@@ -37,7 +37,7 @@ def test_log_density_is_scipys(size):
 def test_score_is_the_gradient_of_the_log_density(size):
     law, covariance = random_law(size)
     residual = jnp.asarray(RANDOM.normal(size=size))
-    np.testing.assert_allclose(law.score(residual), jax.grad(law.log_prob)(residual), rtol=1e-8)
+    np.testing.assert_allclose(law.score(residual), jax.jit(jax.grad(law.log_prob))(residual), rtol=1e-8)
     np.testing.assert_allclose(law.precision_trace(), np.trace(np.linalg.inv(covariance)), rtol=1e-8)
     np.testing.assert_allclose(law.covariance(), covariance, rtol=1e-10)
 
@@ -101,8 +101,8 @@ def test_a_log_density_with_leverage_curves_no_more_than_the_loss_in_any_directi
     law, _ = random_law(size)
     gap, key = jnp.asarray(0.3), jax.random.key(0)
     residual = jnp.asarray(RANDOM.normal(size=size))
-    of_loss = jax.hessian(lambda r: objective(law, r, gap, key))(residual)
-    of_density = objective.leverage(law, gap) * jax.hessian(lambda r: -law.log_prob(r))(residual)
+    of_loss = jax.jit(jax.hessian(lambda r: objective(law, r, gap, key)))(residual)
+    of_density = objective.leverage(law, gap) * jax.jit(jax.hessian(lambda r: -law.log_prob(r)))(residual)
     assert np.linalg.eigvalsh(of_loss - of_density).min() > -1e-9
     ratio = np.linalg.eigvals(np.linalg.solve(of_loss, of_density)).real.max()
     assert 0.2 <= ratio <= 1 + 1e-9  # and not much less: 1 by likelihood, at least 1 / size by score matching

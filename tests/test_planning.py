@@ -38,12 +38,13 @@ def test_gradient_through_a_rollout_is_the_finite_difference(prepare):
     feedback = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) if eqx.is_array(leaf) else leaf, feedback)
     start = jax.random.normal(jax.random.key(2), (2, 3, 2), dtype=jnp.float64)
 
+    @eqx.filter_jit
     def value(feedback):
         noise = jax.random.normal(jax.random.key(3), (10, *start.shape))
         path = rollout(world, feedback, (jnp.zeros((2, 3)), start), noise, step=0.1)
         return jnp.mean(returns_to_go(path.rewards, path.rewards[-1], 0.1, 5.0)[0])
 
-    gradient = eqx.filter_grad(value)(feedback)
+    gradient = eqx.filter_jit(eqx.filter_grad(value))(feedback)
     direction = jax.tree.map(
         lambda leaf: jax.random.normal(jax.random.key(4), leaf.shape, leaf.dtype) if eqx.is_array(leaf) else None,
         eqx.filter(feedback, eqx.is_array),

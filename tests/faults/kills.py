@@ -56,17 +56,22 @@ def outcome(run: Path) -> dict[str, object]:
     return {"metrics": metrics, **{path.name: path.read_bytes() for path in sorted(run.glob("*.safetensors"))}}
 
 
-def torment(folder: Path, agent: str, kills: int, seed: int) -> dict[str, int]:
-    """Runs with `kills` kills in all, each compared with the undisturbed one. Returns the tally."""
-    chance = random.Random(seed)
-    train = ["train", "pendulum", *TINY[agent], "--out"]
-    if not (folder / "calm").exists():
-        process([*train, "calm"], folder, NEVER).wait()  # compiles; the second one shows how long a run takes
+def undisturbed(folder: Path, agent: str, name: str = "calm") -> float:
+    """Do a run that is left alone, and return its seconds."""
     started = time.monotonic()
-    if process([*train, "calm2"], folder, NEVER).wait() != 0:
+    if process(["train", "pendulum", *TINY[agent], "--out", name], folder, NEVER).wait() != 0:
         raise RuntimeError("the undisturbed run failed")
-    usual, expected = time.monotonic() - started, outcome(folder / "calm")
-    tally = {"kills": 0, "resumes": 0, "finished runs": 0, "losses": int(outcome(folder / "calm2") != expected)}
+    return time.monotonic() - started
+
+
+def torment(folder: Path, agent: str, kills: int, seed: int, usual: float) -> dict[str, int]:
+    """Runs with `kills` kills in all, each compared with the undisturbed one, which takes `usual` seconds.
+
+    Returns the tally.
+    """
+    chance = random.Random(seed)
+    train, expected = ["train", "pendulum", *TINY[agent], "--out"], outcome(folder / "calm")
+    tally = {"kills": 0, "resumes": 0, "finished runs": 0, "losses": 0}
     while tally["kills"] < kills:
         name = f"run{tally['finished runs']}"
         command = [*train, name]
@@ -92,6 +97,14 @@ def torment(folder: Path, agent: str, kills: int, seed: int) -> dict[str, int]:
     return tally
 
 
+def _torment_of_many_kills(folder: Path, agent: str, kills: int, seed: int) -> dict[str, int]:
+    undisturbed(folder, agent)  # compiles; the second one shows how long a run takes
+    usual = undisturbed(folder, agent, "calm2")
+    tally = torment(folder, agent, kills, seed, usual)
+    tally["losses"] += int(outcome(folder / "calm2") != outcome(folder / "calm"))
+    return tally
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
@@ -100,7 +113,7 @@ def main() -> None:
     losses = 0
     for agent in TINY:
         with tempfile.TemporaryDirectory() as folder:
-            tally = torment(Path(folder), agent, -(-arguments.kills // len(TINY)), arguments.seed)
+            tally = _torment_of_many_kills(Path(folder), agent, -(-arguments.kills // len(TINY)), arguments.seed)
         print(f"{agent}: " + ", ".join(f"{name}: {value}" for name, value in tally.items()), flush=True)
         losses += tally["losses"]
     sys.exit(losses > 0)
