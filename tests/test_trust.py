@@ -1,15 +1,19 @@
 """Nothing outside a run folder is touched, no two runs share one, and nothing that makes no sense is learned from."""
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from test_faults import exit_code
 from tiny import run_experiment
 
+from ctmle.lab.interrupt import Interrupt
 from ctmle.lab.session import Session
 from ctmle.lab.storage import RunFolder
 
@@ -74,3 +78,77 @@ def test_simultaneous_starts_never_share_a_folder(tmp_path, monkeypatch):
     import starts  # pyright: ignore[reportMissingImports]
 
     assert starts.main(rounds=2) == 0
+
+
+def odd_files(folder: Path) -> dict[str, Path]:
+    """Return files that have no end, or that nobody wrote."""
+    os.mkfifo(folder / "pipe")
+    with (folder / "giant").open("wb") as giant:
+        giant.truncate(10**12)
+    return {"pipe": folder / "pipe", "device": Path("/dev/zero"), "sparse giant": folder / "giant", "folder": folder}
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "sparse giant", "folder"])
+def test_files_without_an_end_are_refused_at_once(name, kind, stopped, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(stopped, "run")
+    Path("run", name).unlink()
+    Path("run", name).symlink_to(odd_files(tmp_path)[kind])
+    assert exit_code("compare", "run") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "sparse giant", "folder"])
+def test_files_of_settings_without_an_end_are_refused_at_once(kind, tmp_path, capsys):
+    (tmp_path / "settings.toml").symlink_to(odd_files(tmp_path)[kind])
+    assert exit_code("train", "pendulum", "--config", str(tmp_path / "settings.toml")) == 2
+    assert exit_code("sweep", str(tmp_path / "settings.toml")) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+LINES = ("null", "3", "[]", '{"episode": 1}', '{"episode": 1, "score": NaN, "success": true}', "{" * 10_000, "\0", "x",
+         '{"episode": "1", "score": 0.5, "score_se": 0.1, "success": true, "looks": 3}',
+         '{"episode": 1, "score": 1e999, "score_se": 0.1, "success": 1, "looks": 3}')  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_forged_logs_are_refused_in_a_sentence(line, stopped, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(stopped, "run")
+    Path("run/metrics.jsonl").write_text(line + "\n")
+    assert exit_code("compare", "run") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_hang_up_is_treated_as_a_request_to_stop_unless_it_is_ignored():
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        for ignored in (False, True):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+            with Interrupt() as asked:
+                os.kill(os.getpid(), signal.SIGHUP)
+            assert asked.received == (None if ignored else signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_runs_can_be_trained_outside_of_the_main_thread():
+    found = []
+    worker = Thread(target=lambda: found.append(Interrupt().__enter__().received))
+    worker.start()
+    worker.join()
+    assert found == [None]
+
+
+def test_an_edited_score_is_noticed(stopped, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(stopped, "run")
+    assert exit_code("resume", "run") == 0
+    assert exit_code("compare", "run") == 0
+    log = Path("run/metrics.jsonl")
+    record = json.loads(log.read_text())
+    log.write_text(json.dumps({**record, "score": 0.99}) + "\n")
+    capsys.readouterr()
+    assert exit_code("compare", "run") == 2
+    assert "was changed since its run wrote it" in capsys.readouterr().err

@@ -1,22 +1,24 @@
-"""Ctrl-C and SIGTERM: the first asks a run to stop at the next safe point, the second stops it at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first asks a run to stop at the next safe point, the second stops it at once."""
 
 import os
 import signal
+from threading import current_thread, main_thread
 from types import FrameType
 
 
 class Interrupt:
     """While active, remembers the signal that asked to stop. A context manager; inactive, it can only be `ask`ed."""
 
-    SIGNALS = (signal.SIGINT, signal.SIGTERM)
+    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.received: int | None = None
         self.before: dict[int, object] = {}
 
     def __enter__(self) -> "Interrupt":
-        for number in self.SIGNALS:
-            self.before[number] = signal.signal(number, self._receive)
+        if current_thread() is main_thread():  # others cannot receive signals: whoever holds this can `ask`
+            heard = [number for number in self.SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # as under nohup
+            self.before = {number: signal.signal(number, self._receive) for number in heard}
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,6 +1,8 @@
 """Settings from a file: TOML, JSON, or the config.json of an earlier run."""
 
 import json
+import os
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,15 @@ def read_table(path: Path) -> dict[str, Any]:
     if path.suffix not in (".toml", ".json"):
         raise ValueError("settings are read from .toml and .json files")
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe may have no writer
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError("is not an ordinary file")
+            if found.st_size > LARGEST:
+                raise ValueError(f"is larger than {LARGEST} bytes, so it is no file of settings")
+            content = file.read()
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
-    if len(content) > LARGEST:
-        raise ValueError(f"is larger than {LARGEST} bytes, so it is no file of settings")
     try:
         found = tomllib.loads(content.decode()) if path.suffix == ".toml" else json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -45,8 +45,16 @@ class RunResult:
     """Wall clock of all its stages."""
 
 
+LOGGED: dict[str, Any] = {"episode": int, "score": int | float, "score_se": int | float, "success": bool, "looks": int}
+"""Entries of a record that comparisons read, and their types."""
+
+
 def result_of(name: str, settings: Settings, records: list[dict[str, Any]], reason: str = "") -> RunResult:
-    """Summarise the records of a run; one with a reason has failed."""
+    """Summarise the records of a run; one with a reason has failed. Raises ValueError for records of something else."""
+    for record in records:
+        for entry, kind in LOGGED.items():
+            if not isinstance(record.get(entry), kind) or isinstance(record[entry], bool) != (kind is bool):
+                raise ValueError(f"{name}: the log of this run lacks {entry}, or has something else in its place")
     first = next((record for record in records if record["success"]), None)
     return RunResult(
         name=name,
@@ -71,7 +79,7 @@ def seconds_of(*records: dict[str, Any]) -> float:
 def read_result(path: str) -> RunResult:
     """Read the result of a run, finished or not, from its folder. Raises ValueError if no episode has ended yet."""
     folder = RunFolder.open(path)
-    records = folder.read_metrics()
+    records = folder.read_results()
     if not records:
         raise ValueError(f"{path} has finished no episode yet: continue with `ctmle resume {path}`")
     return result_of(path, options_in(folder.read_settings()), records)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -33,6 +33,9 @@ SCHEMA = 2
 
 LARGEST_JSON = 10_000_000
 """Bytes. No JSON file that is written here is larger."""
+
+LONGEST_LINE = 1_000_000
+"""Bytes. No line of a log that is written here is longer."""
 
 PART = ".part"
 """Ending of files that are being written. What a killed process leaves of them is removed by the next writer."""
@@ -111,9 +114,10 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return what `write_json` was given. Raises ValueError with the file's name, what is wrong and what to do."""
-    check_regular(path, LARGEST_JSON)
+    with open_regular(path, LARGEST_JSON) as file:
+        raw = file.read()
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not readable JSON ({error}): restore it from a copy of the run") from error
     if not isinstance(content, dict):
@@ -124,14 +128,44 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_regular(path: Path, largest: int | None = None) -> None:
-    """Raise ValueError unless this is an ordinary file: a pipe or a device would be read for ever."""
-    if not path.exists():
-        raise ValueError(f"{path} is missing: restore it from a copy of the run")
-    if not path.is_file():
+def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
+    """Open an ordinary file to read. Raises ValueError at once for anything else: a pipe or a device has no end."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} is missing: restore it from a copy of the run") from error
+    except (IsADirectoryError, OSError) as error:
+        if error.errno not in (errno.EISDIR, errno.ENXIO, errno.ELOOP):
+            raise
+        raise ValueError(f"{path} is not a file: restore it from a copy of the run") from error
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        file.close()
         raise ValueError(f"{path} is not a file: restore it from a copy of the run")
-    if largest is not None and path.stat().st_size > largest:
+    if largest is not None and found.st_size > largest:
+        file.close()
         raise ValueError(f"{path} is larger than {largest} bytes, so it was not written by ctmle")
+    return file
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """List the JSON objects of a log, one to a line. Raises ValueError for anything else, NaN and inf included."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number of a log")
+
+    with open_regular(path) as file:
+        for number in count(1):
+            line = file.readline(LONGEST_LINE + 1)
+            if not line:
+                return
+            try:
+                content = json.loads(line, parse_constant=refuse) if len(line) <= LONGEST_LINE else None
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{path}, line {number}, is damaged ({error}): restore it from a copy") from error
+            if not isinstance(content, dict):
+                raise ValueError(f"{path}, line {number}, was not written by ctmle: restore it from a copy")
+            yield content
 
 
 def check_schema(path: Path, schema: Any) -> None:
@@ -178,7 +212,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def _read_safetensors(path: Path, *, with_arrays: bool) -> tuple[Arrays, dict[str, Any]]:
-    check_regular(path)
+    open_regular(path).close()
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -1,6 +1,7 @@
 """A run on the disk: one folder with its settings, its log, its checkpoints and its trained parts."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -16,6 +17,7 @@ from ctmle.lab.storage.files import (
     own_folder,
     read_about,
     read_json,
+    read_lines,
     read_tensors,
     write_json,
     write_tensors,
@@ -119,7 +121,20 @@ class RunFolder:
         write_whole(self.metrics_file, "".join(lines).encode())
 
     def read_metrics(self) -> list[Record]:
-        return [json.loads(line) for line in self.metrics_file.read_text().splitlines()]
+        """Return the records of the log. Raises ValueError for a log that is damaged."""
+        return list(read_lines(self.metrics_file))
+
+    def read_results(self) -> list[Record]:
+        """Return the records of the log, which must agree with the newest good checkpoint: scores may not be edited."""
+        records, saved = self.read_metrics(), []
+        for path in self.checkpoints[-1:]:
+            with suppress(ValueError):  # a damaged checkpoint says nothing about the log
+                saved = read_about(path).get("records")
+        if _are_records(saved) and records[: len(saved)] != saved:
+            raise ValueError(
+                f"{self.metrics_file} was changed since its run wrote it: restore it from a copy of the run"
+            )
+        return records
 
     def save_checkpoint(self, arrays: Arrays, records: list[Record], *, finished: bool, keep: int) -> None:
         """Add a checkpoint; the `keep` newest stay."""

@@ -142,7 +142,7 @@ def _result(run: PlannedRun, folder: RunFolder) -> RunResult | None:
     """Return the result of a finished run, else None. A worker reports what is wrong with a damaged folder."""
     try:
         if folder.finished and content_of(folder.read_settings()) == content_of(run.settings):
-            return result_of(run.name, run.settings, folder.read_metrics())
+            return result_of(run.name, run.settings, folder.read_results())
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
