@@ -78,6 +78,20 @@ def test_a_run_that_a_signal_stopped_ends_as_if_it_had_not_been(folder, calm):
     assert outcome(folder / name) == outcome(calm)
 
 
+def test_a_reader_that_has_seen_enough_and_no_home_do_not_end_a_run(folder, calm):
+    """`ctmle train ... | head -1`, by a user without a home, as in a container."""
+    environment = {**os.environ, "XDG_CACHE_HOME": "", "HOME": "/nonexistent"}
+    command = [sys.executable, "-m", "ctmle", "train", "pendulum", *TINY["ct-mle"], "--out", "unread"]
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.readline()
+        run.stdout.close()
+        assert run.stderr.read() == b""
+        assert run.wait() == 0
+    assert outcome(folder / "unread") == outcome(calm)
+
+
 def test_a_second_process_on_one_run_is_refused_until_the_first_is_gone(tmp_path):
     holder = "import sys; from pathlib import Path; from ctmle.lab.storage.files import only_writer\n"
     holder += "with only_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"

@@ -6,14 +6,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from threading import Thread
 
 import pytest
+from rich.console import Console
 from test_faults import exit_code
 from tiny import run_experiment
 
 from ctmle.lab.interrupt import Interrupt
+from ctmle.lab.report import say
+from ctmle.lab.report.comparison import Curve, Panel, comparison_table
 from ctmle.lab.session import Session
 from ctmle.lab.storage import RunFolder
 
@@ -152,3 +156,22 @@ def test_an_edited_score_is_noticed(stopped, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert exit_code("compare", "run") == 2
     assert "was changed since its run wrote it" in capsys.readouterr().err
+
+
+HOSTILE = "a [red]b[/red] \x1b[31mc\x07 \u202ed"
+
+
+def test_text_from_files_is_shown_as_text():
+    shown = StringIO()
+    say(Console(file=shown, width=20), HOSTILE + "e" * 40)
+    curve = Curve(HOSTILE, (0,), (1,), (3.0,), (0.5,), None, 0, None, None)
+    Console(file=shown, width=200).print(comparison_table(Panel(HOSTILE, None, 0.9, 3.0, (curve,))))
+    assert shown.getvalue().count("a [red]b[/red] \\x1b[31mc\\x07 \\u202ed") == 3
+    assert "e" * 40 in shown.getvalue()
+
+
+def test_suggested_commands_can_be_pasted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RunFolder.create(run_experiment(out="my run; rm x"))
+    with pytest.raises(ValueError, match=r"continue it with `ctmle resume 'my run; rm x'`"):
+        RunFolder.create(run_experiment(out="my run; rm x"))

@@ -1,6 +1,7 @@
 """Settings of parts: their limits are in their types, and one function checks them all. No JAX in here."""
 
 import math
+import shlex
 from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from types import NoneType, UnionType
@@ -53,6 +54,16 @@ class SettingError(ValueError):
 def spelled(option: str) -> str:
     """Spell a setting as a command-line option: `policy_rate` becomes `--policy-rate`."""
     return "--" + option.replace("_", "-")
+
+
+def typed(*words: object) -> str:
+    """Spell a command so that it can be pasted into a shell."""
+    return shlex.join(["ctmle", *map(str, words)])
+
+
+def plain(text: str) -> str:
+    """Make control characters visible: text from files and command lines must not steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def option(default: Any, name: str) -> Any:

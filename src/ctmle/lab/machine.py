@@ -29,13 +29,23 @@ def use_threads(threads: int | None) -> None:
 
 
 def use_compilation_cache() -> None:
-    """Compiled programs are kept between runs, so that a second run starts at once."""
+    """Keep compiled programs between runs, so that a second run starts at once, if there is a place for them."""
     import jax
 
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-        jax.config.update("jax_compilation_cache_dir", str(home / "ctmle" / "jax"))
+    folder = _cache_folder()
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and folder is not None:
+        jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _cache_folder() -> Path | None:
+    """Return a folder of this user's that can be written to; None in a container without one."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ctmle" / "jax"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # the latter if this user has no home
+        return None
+    return folder if os.access(folder, os.W_OK) else None
 
 
 def versions() -> dict[str, str]:

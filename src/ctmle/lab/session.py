@@ -12,6 +12,7 @@ from ctmle.lab.run import Record, Run
 from ctmle.lab.storage.files import only_writer
 from ctmle.lab.storage.run_folder import Checkpoint, RunFolder, is_complete
 from ctmle.lab.storage.trees import arrays_of, save_tree
+from ctmle.settings import typed
 from ctmle.training.failures import NotFinite
 
 
@@ -105,5 +106,5 @@ def _what_to_do(folder: RunFolder, error: OSError) -> str:
         return f"the run folder {folder.path} was deleted while the run was going on ({reason}): start the run again"
     return (
         f"cannot write to {folder.path} ({reason}); what was saved before is intact."
-        f" Fix that, then continue with: ctmle resume {folder.path}"
+        f" Fix that, then continue with: {typed('resume', folder.path)}"
     )

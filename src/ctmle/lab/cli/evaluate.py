@@ -8,8 +8,9 @@ from typing import Literal
 import tyro
 
 from ctmle.lab.cli.parse import parse
+from ctmle.lab.report import say
 from ctmle.registry import ENVIRONMENTS
-from ctmle.settings import Count, CountFromZero, Finite, NonNegative, Part, Positive
+from ctmle.settings import Count, CountFromZero, Finite, NonNegative, Part, Positive, typed
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ def evaluate(arguments: list[str]) -> None:
     experiment = experiment.changed({name: value for name, value in asked.items() if value is not None})
     job, checkpoint = Run(experiment), folder.read_checkpoint()
     if not checkpoint.records:
-        raise ValueError(f"{folder.path} has finished no episode yet: continue it with `ctmle resume {folder.path}`")
+        again = typed("resume", folder.path)
+        raise ValueError(f"{folder.path} has finished no episode yet: continue it with `{again}`")
     policy, episode = job.output(job.restore(checkpoint), command.which)
     score = job.score(policy, episode)
     result = {
@@ -121,7 +123,7 @@ def compare(arguments: list[str]) -> None:
     console = Console()
     for panel in panels:
         console.print(comparison.comparison_table(panel))
-    console.print(f"picture: {out}", highlight=False)
+    say(console, f"picture: {out}")
 
 
 @dataclass(frozen=True)

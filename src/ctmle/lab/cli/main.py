@@ -9,7 +9,7 @@ from importlib import import_module
 
 import ctmle
 from ctmle.registry import no_such
-from ctmle.settings import SettingError
+from ctmle.settings import SettingError, plain
 
 RUN_FAILED, USER_ERROR = 1, 2
 
@@ -84,5 +84,5 @@ def _run(arguments: list[str]) -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"ctmle: {' '.join(message.split())}", file=sys.stderr)
+    print(f"ctmle: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code

@@ -8,7 +8,8 @@ import tyro
 
 from ctmle.lab.cli.parse import command_line, parse
 from ctmle.lab.paper import PaperRequest
-from ctmle.settings import Count, CountFromZero, Finite, Part
+from ctmle.lab.report import say
+from ctmle.settings import Count, CountFromZero, Finite, Part, typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -80,9 +81,9 @@ def sweep(arguments: list[str]) -> None:
     folder = SweepFolder(Path(command.out or f"runs/{Path(command.file).stem}"))
     results = _carry_out(command, plan, folder, console)
     if results is not None:
-        console.print(f"results: {folder.results_file} (a row per run); run folders: {folder.runs}", highlight=False)
+        say(console, f"results: {folder.results_file} (a row per run); run folders: {folder.runs}")
         _report_failures(results, console)
-        console.print(f"next: ctmle compare {folder.runs}/*", highlight=False)
+        say(console, f"next: {typed('compare', folder.runs)}/*")
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def reproduce(arguments: list[str]) -> None:
     if any(result.status == "finished" for result in results):
         place = folder.path / "findings"
         console.print(*write_findings(place, study, line, plan, results))
-        console.print(f"figure, table of runs and verdicts: {place}; run folders: {folder.runs}", highlight=False)
+        say(console, f"figure, table of runs and verdicts: {place}; run folders: {folder.runs}")
     _report_failures(results, console)
 
 
@@ -159,7 +160,7 @@ def _carry_out(command: HowToRun, plan: "Plan", folder: "SweepFolder", console: 
             return run_sweep(plan, folder.path, engine, watchers=(progress,), **how)
     except Interrupted as stop:
         again = command_line(command)
-        console.print(f"{stop}; everything is saved. Continue with: {again}", highlight=False, soft_wrap=True)
+        say(console, f"{stop}; everything is saved. Continue with: {again}")
         raise
 
 
@@ -168,7 +169,7 @@ def _list(plan: "Plan", folder: "SweepFolder", workers: int, console: "Console")
     survey = folder.survey(plan)
     for run in survey.runs[:MOST_LINES]:
         state = "finished" if run.name in survey.finished else "begun" if run.name in survey.begun else "to do"
-        console.print(f"{state:<9}{run.name}", highlight=False, soft_wrap=True)
+        say(console, f"{state:<9}{run.name}")
     if len(survey.runs) > MOST_LINES:
         console.print(f"... and {len(survey.runs) - MOST_LINES} more")
     console.print(survey.prospect(workers), highlight=False, soft_wrap=True)
@@ -178,7 +179,7 @@ def _report_failures(results: "list[RunResult]", console: "Console") -> None:
     """List the failed runs with their reasons. Raises RuntimeError if there are any."""
     failed = [result for result in results if result.status == "failed"]
     for result in failed[:MOST_LINES]:
-        console.print(f"failed: {result.name}: {result.reason}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"failed: {result.name}: {result.reason}")
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(results)} runs failed; the others are finished. Fix the errors above and rerun the"

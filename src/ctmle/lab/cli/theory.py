@@ -28,6 +28,7 @@ from ctmle.settings import (
     SettingError,
     Share,
     problem as problem_of,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
     folder = RunFolder.open(path)
     job, checkpoint = Run(folder.read_experiment()), folder.read_checkpoint()
     if not checkpoint.records:
-        raise ValueError(f"{folder.path} has no finished episode yet: continue it with `ctmle resume {folder.path}`")
+        again = typed("resume", folder.path)
+        raise ValueError(f"{folder.path} has no finished episode yet: continue it with `{again}`")
     policy, episode = job.output(job.restore(checkpoint), "final")
     returns = theory.simulated_returns(job.plant.env, policy, jax.random.key(seed), trajectories=samples, step=step)
     seen = theory.estimate_variance(returns)

@@ -10,9 +10,10 @@ import tyro
 from tyro.conf import OmitArgPrefixes
 
 from ctmle.lab.cli.parse import parse
+from ctmle.lab.report import say
 from ctmle.options import variant_options, walk
 from ctmle.registry import AGENTS, ENVIRONMENTS
-from ctmle.settings import Part, alternatives, spelled
+from ctmle.settings import Part, alternatives, spelled, typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -212,14 +213,14 @@ def resume(arguments: list[str]) -> None:
     session, console = Session.resume(command.run, command.environment, trust=command.trust), Console()
     folder, checkpoint = session.folder, session.checkpoint
     if checkpoint is None:
-        console.print(f"{folder.path} has no checkpoint yet: it starts from the beginning")
+        say(console, f"{folder.path} has no checkpoint yet: it starts from the beginning")
         return _go(session, console)
     for warning in checkpoint.warnings:
-        console.print(f"skipped a bad checkpoint: {warning}")
+        say(console, f"skipped a bad checkpoint: {warning}")
     if checkpoint.finished:
-        console.print(f"{folder.path} is finished: there is nothing to resume")
+        say(console, f"{folder.path} is finished: there is nothing to resume")
         return _conclude(folder, session.job.experiment, checkpoint.records, console)
-    console.print(f"resuming from {checkpoint.path}")
+    say(console, f"resuming from {checkpoint.path}")
     return _go(session, console)
 
 
@@ -228,14 +229,14 @@ def _go(session: "Session", console: "Console") -> None:
     from ctmle.lab.report.progress import RunDisplay, warnings_on
 
     experiment, folder = session.job.experiment, session.folder
-    console.print(f"{title(experiment)}, seed {experiment.training.seed}, preset {experiment.preset};"
-                  f" run folder {folder.path}")  # fmt: skip
+    origin = f"seed {experiment.training.seed}, preset {experiment.preset}"
+    say(console, f"{title(experiment)}, {origin}; run folder {folder.path}")
     try:
         with RunDisplay(experiment.training.episodes, console) as display, warnings_on(console):
             _, records = session.train((display,))
     except Interrupted as stop:
-        again = f"ctmle resume {folder.path}{naming(experiment)}"
-        console.print(f"{stop}; everything is saved. Continue with: {again}", highlight=False, soft_wrap=True)
+        again = typed("resume", folder.path, *naming(experiment))
+        say(console, f"{stop}; everything is saved. Continue with: {again}")
         raise
     _conclude(folder, experiment, records, console)
 
@@ -247,15 +248,14 @@ def _conclude(folder: "RunFolder", experiment: "Experiment", records: list[dict[
     evaluation = experiment.evaluation
     plot_learning_curve(folder.learning_curve, title(experiment), evaluation, records)
     console.print(episode_table(records))
-    console.print(_verdict(evaluation, records))
-    console.print(f"run folder: {folder.path} (config, metrics, weights, data and {folder.learning_curve.name})")
-    again = f"ctmle evaluate {folder.path} --trajectories 100{naming(experiment)}"
-    console.print(f"next: {again}", highlight=False, soft_wrap=True)
+    say(console, _verdict(evaluation, records))
+    say(console, f"run folder: {folder.path} (config, metrics, weights, data and {folder.learning_curve.name})")
+    say(console, f"next: {typed('evaluate', folder.path, '--trajectories', 100, *naming(experiment))}")
 
 
-def naming(experiment: "Experiment") -> str:
-    """Return the option that names an environment of the user's own again."""
-    return f" --environment {experiment.environment}" if ":" in experiment.environment else ""
+def naming(experiment: "Experiment") -> tuple[str, ...]:
+    """Return the words that name an environment of the user's own again."""
+    return ("--environment", experiment.environment) if ":" in experiment.environment else ()
 
 
 def title(experiment: "Experiment") -> str:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from rich.box import SIMPLE
+from rich.markup import escape
 from rich.table import Table
 
 from ctmle.lab.experiment import Evaluation
@@ -19,7 +20,7 @@ from ctmle.lab.report.results import RunResult, Settings, grouped
 from ctmle.lab.report.statistics import standard_error
 from ctmle.options import flat
 from ctmle.registry import ENVIRONMENTS
-from ctmle.settings import spelled
+from ctmle.settings import plain, spelled
 
 NO_DIFFERENCE = ("environment", "agent", "sigma", "preset", "seed", "out", "episodes", "test_every", "stop_at_success",
                  "checkpoint_every", "checkpoints_kept", "threads")  # fmt: skip
@@ -138,7 +139,7 @@ def comparison_table(panel: Panel) -> Table:
 
     Episodes and looks until success are means over the seeds that succeeded.
     """
-    table = Table(title=panel.title, title_justify="left", box=SIMPLE)
+    table = Table(title=escape(plain(panel.title)), title_justify="left", box=SIMPLE)
     table.add_column("agent", overflow="fold", min_width=12)
     for name in ("episode", "looks", "score", "success", "episodes", "looks"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -146,7 +147,7 @@ def comparison_table(panel: Panel) -> Table:
         error = "" if curve.score_se is None else f" +- {curve.score_se[-1]:.3f}"
         score = f"{curve.score[-1]:.3f}{error}"
         table.add_row(
-            curve.agent,
+            escape(plain(curve.agent)),
             str(curve.episodes[-1]),
             f"{curve.looks[-1]:.0f}",
             f"[green]{score}[/green]" if curve.score[-1] >= panel.success_at else score,

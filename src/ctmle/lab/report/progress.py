@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from ctmle.lab.report import say
 from ctmle.lab.report.results import RunResult, seconds_of
 
 Record = dict[str, Any]
@@ -48,15 +49,16 @@ class RunDisplay:
             self.spoken = (progress["episode"], progress["stage"])
             left = f", {_clock(left)} left" if (left := self._seconds_left(progress)) is not None else ""
             where = f"episode {progress['episode']}/{self.episodes}: {progress['stage']}"
-            self.console.print(f"{where}, {progress['looks']} looks{left}")
+            say(self.console, f"{where}, {progress['looks']} looks{left}")
 
     def episode(self, record: Record) -> None:
         self.records.append(record)
         self.episode_started = time.perf_counter()
         if not self.live:
-            self.console.print(
+            say(
+                self.console,
                 f"episode {record['episode']}/{self.episodes}: score {record['score']:.3f}"
-                f" +- {record['score_se']:.3f}{' (success)' if record['success'] else ''}, {record['looks']} looks"
+                f" +- {record['score_se']:.3f}{' (success)' if record['success'] else ''}, {record['looks']} looks",
             )
 
     def _panel(self, record: Record) -> Table:
@@ -90,7 +92,7 @@ def warnings_on(console: Console) -> Iterator[None]:
     """Show the warnings of the library between the lines of progress."""
 
     def show(record: logging.LogRecord) -> None:
-        console.print(f"warning: {record.getMessage()}", style="yellow", highlight=False, soft_wrap=True)
+        say(console, f"warning: {record.getMessage()}", style="yellow")
 
     log, handler = logging.getLogger("ctmle"), logging.Handler(logging.WARNING)
     handler.emit = show
@@ -208,7 +210,7 @@ class SweepProgress(SweepWatcher):
         self._say(f"{name} will be retried: {reason}")
 
     def _say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        say(self.console, line)
 
 
 def duration(seconds: float) -> str:

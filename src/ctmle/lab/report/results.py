@@ -12,10 +12,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from jaxtyping import Float
 from rich.box import SIMPLE
+from rich.markup import escape
 from rich.table import Table
 
 from ctmle.lab.storage.files import write_whole
 from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.settings import plain, typed
 
 Settings = dict[str, Any]
 """Every option of an experiment by its name, with lists for tuples: as JSON holds them."""
@@ -81,7 +83,7 @@ def read_result(path: str) -> RunResult:
     folder = RunFolder.open(path)
     records = folder.read_results()
     if not records:
-        raise ValueError(f"{path} has finished no episode yet: continue with `ctmle resume {path}`")
+        raise ValueError(f"{path} has finished no episode yet: continue with `{typed('resume', path)}`")
     return result_of(path, options_in(folder.read_settings()), records)
 
 
@@ -149,7 +151,7 @@ def text_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(escape(plain(cell)) for cell in row))
     return table
 
 

@@ -23,6 +23,7 @@ from ctmle.lab.storage.files import (
     write_tensors,
     write_whole,
 )
+from ctmle.settings import typed
 
 Record = dict[str, Any]
 
@@ -200,7 +201,8 @@ def _refuse_occupied(path: Path) -> None:
     if not path.exists() or (path.is_dir() and all(_is_remnant(entry) for entry in path.iterdir())):
         return
     if (path / "config.json").is_file():
-        raise ValueError(f"{path} holds a run already: continue it with `ctmle resume {path}`, or choose another --out")
+        again = typed("resume", path)
+        raise ValueError(f"{path} holds a run already: continue it with `{again}`, or choose another --out")
     raise ValueError(f"{path} exists already and is not an empty folder: choose another --out")
 
 
