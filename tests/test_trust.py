@@ -18,6 +18,7 @@ from tiny import run_experiment
 from ctmle.lab.interrupt import Interrupt
 from ctmle.lab.report import say
 from ctmle.lab.report.comparison import Curve, Panel, comparison_table
+from ctmle.lab.report.results import markdown, text_table
 from ctmle.lab.session import Session
 from ctmle.lab.storage import RunFolder
 
@@ -166,7 +167,11 @@ def test_text_from_files_is_shown_as_text():
     say(Console(file=shown, width=20), HOSTILE + "e" * 40)
     curve = Curve(HOSTILE, (0,), (1,), (3.0,), (0.5,), None, 0, None, None)
     Console(file=shown, width=200).print(comparison_table(Panel(HOSTILE, None, 0.9, 3.0, (curve,))))
-    assert shown.getvalue().count("a [red]b[/red] \\x1b[31mc\\x07 \\u202ed") == 3
+    table = text_table("verdicts", ["claim"], [[HOSTILE]])
+    Console(file=shown, width=200).print(table)
+    visible = "a [red]b[/red] \\x1b[31mc\\x07 \\u202ed"
+    assert shown.getvalue().count(visible) == 4
+    assert markdown(table).splitlines()[-1] == f"| {visible} |"
     assert "e" * 40 in shown.getvalue()
 
 

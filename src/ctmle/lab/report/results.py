@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from jaxtyping import Float
 from rich.box import SIMPLE
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ctmle.lab.storage.files import write_whole
 from ctmle.lab.storage.run_folder import RunFolder
@@ -151,7 +151,7 @@ def text_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     for name in columns:
         table.add_column(name, overflow="fold")
     for row in rows:
-        table.add_row(*(escape(plain(cell)) for cell in row))
+        table.add_row(*(Text(plain(cell)) for cell in row))
     return table
 
 
