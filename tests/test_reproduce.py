@@ -81,7 +81,7 @@ def test_a_cell_without_finished_runs_is_not_known(tmp_path):
     study = paper_experiment(asked.experiment)
     found = [r for r in results(study.runs(asked), gaps_rise) if (r.settings["sigma"], r.settings["gap"]) != (0.0, 0.5)]
     save(study.figure(found), tmp_path / "figure.png")
-    assert next(iter(study.measured(found).columns[2].cells)) == "not known"
+    assert str(next(iter(study.measured(found).columns[2].cells))) == "not known"
     assert {v.decision for v in study.verdicts(found)} == {"not decided"}
 
 
