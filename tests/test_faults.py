@@ -18,7 +18,7 @@ from ctmle.lab.cli.main import main
 from ctmle.lab.run import Run
 from ctmle.lab.session import Session, save_checkpoint
 from ctmle.lab.storage import RunFolder
-from ctmle.lab.storage.files import only_writer
+from ctmle.lab.storage.files import PART, only_writer
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import NEVER, TINY, outcome, process, torment, undisturbed  # pyright: ignore[reportMissingImports]
@@ -93,7 +93,7 @@ def test_a_reader_that_has_seen_enough_and_no_home_do_not_end_a_run(folder, calm
 
 
 def test_a_second_process_on_one_run_is_refused_until_the_first_is_gone(tmp_path):
-    holder = "import sys; from pathlib import Path; from ctmle.lab.storage.files import only_writer\n"
+    holder = "import sys; from pathlib import Path; from ctmle.lab.storage.files import PART, only_writer\n"
     holder += "with only_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     first = subprocess.Popen(
         [sys.executable, "-c", holder, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -183,7 +183,7 @@ def test_a_disk_that_cannot_be_written_stops_the_run_which_then_goes_on(reason, 
     assert before.path.name == "000003.safetensors"
     assert exit_code("resume", "run") == 0
     assert len(RunFolder.open("run").read_metrics()) == 2
-    assert list(Path("run").rglob("*.part")) == []
+    assert list(Path("run").rglob(f"*{PART}")) == []
 
 
 def test_a_run_folder_that_is_deleted_or_replaced_in_mid_run(workplace, capsys):

@@ -180,3 +180,12 @@ def test_suggested_commands_can_be_pasted(tmp_path, monkeypatch):
     RunFolder.create(run_experiment(out="my run; rm x"))
     with pytest.raises(ValueError, match=r"continue it with `ctmle resume 'my run; rm x'`"):
         RunFolder.create(run_experiment(out="my run; rm x"))
+
+
+def test_a_folder_with_somebody_elses_files_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own").mkdir()
+    Path("own/.download.part").write_bytes(TARGET)
+    with pytest.raises(ValueError, match="is not an empty folder"):
+        RunFolder.create(run_experiment(out="own"))
+    assert Path("own/.download.part").read_bytes() == TARGET

@@ -15,7 +15,7 @@ import numpy as np
 from strikes import striking  # pyright: ignore[reportMissingImports]
 
 from ctmle.lab.experiment import Experiment, from_settings
-from ctmle.lab.storage.files import only_writer, read_tensors, write_tensors
+from ctmle.lab.storage.files import PART, only_writer, read_tensors, write_tensors
 from ctmle.lab.storage.run_folder import RunFolder
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
@@ -46,7 +46,7 @@ def is_whole(folder: Path, *, ended: bool) -> bool:
     records, saved = run.read_metrics(), run.read_checkpoint().records if run.checkpoints else []
     parts = [read_tensors(path)[0]["w"] for path in [run.tensors("policy")] if path.exists()]
     agree = records[: len(saved)] == saved and all(len(set(part.tolist())) == 1 for part in parts)
-    left = list((folder / "run").rglob("*.part"))
+    left = list((folder / "run").rglob(f"*{PART}"))
     return agree and (not ended or (len(records) == EPISODES and run.finished and not left))
 
 

@@ -44,7 +44,7 @@ class Recorded(Drive):
 
 
 class Drives(eqx.Module):
-    """What drove several episodes: a stack of policies, recorded controls of all episodes end to end, or some of each.
+    """The drives of several episodes: a stack of policies, recorded controls of all of them end to end, or both.
 
     The pieces `first` to `last` of `recorded` belong to an episode (or to a part of one) that `is_recorded`.
     """

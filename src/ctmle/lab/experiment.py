@@ -41,7 +41,7 @@ class Evaluation(Part):
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: the horizon."""
     rule: SuccessRule = "mean"
-    """What must reach `success`: the mean of all rewards after the warm-up, or every single one (ENODE's rule)."""
+    """Must the mean of all rewards after the warm-up reach `success`, or every single one (ENODE's rule)?"""
     success: Finite = 0.9
     """Reward that counts as success."""
     test_gap: Positive = 0.05
@@ -53,7 +53,7 @@ class Training(Part):
     """How long a run trains, and how its plant is simulated."""
 
     observation: ObservationKind = "angles"
-    """What the agent sees: physical coordinates, or the paper's (cos, sin, velocity)."""
+    """Coordinates that the agent sees: physical coordinates, or the paper's (cos, sin, velocity)."""
     step: Positive = 0.01
     """Longest step of the simulated plant, in seconds."""
     episodes: Count = 5
@@ -68,7 +68,7 @@ class Training(Part):
 
 @dataclass(frozen=True)
 class Files(Part):
-    """Where a run's files go, how often they are written, and how many threads it has."""
+    """Folder of a run's files, how often they are written, and how many threads it has."""
 
     out: str | None = None
     """Run folder; none: runs/ENVIRONMENT-AGENT-sigma-seed with a number if that exists."""

@@ -1,4 +1,4 @@
-"""What the agent remembers: decisions to learn from, statistics of its inputs, trajectories with their policies."""
+"""The memory of the agent: decisions to learn from, statistics of its inputs, trajectories with their policies."""
 
 from typing import Any
 

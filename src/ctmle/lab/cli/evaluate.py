@@ -24,7 +24,7 @@ class EvaluateCommand(Part):
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: as long as the run's."""
     rule: Literal["mean", "every"] | None = None
-    """What must reach `success`, the mean reward after the warm-up or every single one; none: the run's rule."""
+    """Must the mean reward after the warm-up reach `success`, or every single one? none: the run's rule."""
     success: Finite | None = None
     """Reward that counts as success; none: the run's."""
     which: Literal["final", "best", "random"] = "final"
@@ -32,7 +32,7 @@ class EvaluateCommand(Part):
     json: bool = False
     """Print one JSON object instead of a sentence."""
     environment: str | None = None
-    """Where the environment of your own is that the run was trained on, such as tank.py:Tank."""
+    """Place of the environment of your own that the run was trained on, such as tank.py:Tank."""
     trust: bool = False
     """Import code from outside ctmle that the run folder names."""
 

@@ -198,7 +198,7 @@ class ResumeCommand(Part):
     run: tyro.conf.Positional[str]
     """Run folder, as `ctmle train` made it."""
     environment: str | None = None
-    """Where the environment of your own is that the run was trained on, such as tank.py:Tank."""
+    """Place of the environment of your own that the run was trained on, such as tank.py:Tank."""
     trust: bool = False
     """Import code from outside ctmle that the run folder names."""
 

@@ -37,8 +37,8 @@ LARGEST_JSON = 10_000_000
 LONGEST_LINE = 1_000_000
 """Bytes. No line of a log that is written here is longer."""
 
-PART = ".part"
-"""Ending of files that are being written. What a killed process leaves of them is removed by the next writer."""
+PART = ".ctmle-part"
+"""Ending of files that are being written. Nobody else uses it: the next writer removes what a killed process left."""
 
 _held: dict[Path, int] = {}
 """Folders whose lock this process holds, with the lock's file descriptor."""
@@ -131,21 +131,22 @@ def read_json(path: Path) -> dict[str, Any]:
 def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
     """Open an ordinary file to read. Raises ValueError at once for anything else: a pipe or a device has no end."""
     try:
-        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise ValueError(f"{path} is missing: restore it from a copy of the run") from error
-    except (IsADirectoryError, OSError) as error:
-        if error.errno not in (errno.EISDIR, errno.ENXIO, errno.ELOOP):
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.ELOOP):  # a socket, a loop of links
             raise
         raise ValueError(f"{path} is not a file: restore it from a copy of the run") from error
-    found = os.fstat(file.fileno())
+    found, problem = os.fstat(descriptor), ""
     if not stat.S_ISREG(found.st_mode):
-        file.close()
-        raise ValueError(f"{path} is not a file: restore it from a copy of the run")
-    if largest is not None and found.st_size > largest:
-        file.close()
-        raise ValueError(f"{path} is larger than {largest} bytes, so it was not written by ctmle")
-    return file
+        problem = f"{path} is not a file: restore it from a copy of the run"
+    elif largest is not None and found.st_size > largest:
+        problem = f"{path} is larger than {largest} bytes, so it was not written by ctmle"
+    if problem:
+        os.close(descriptor)
+        raise ValueError(problem)
+    return os.fdopen(descriptor, "rb")
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
