@@ -60,12 +60,8 @@ format: setup ## Format the code and fix what the linter can
 slow: setup ## The slower checks: every environment learns to success, a Ray cluster asks for a token, the wheel works
 	$(BIN)/python -m pytest -m slow
 
-faults: setup ## Kill runs a hundred times, fail every operation on files, damage a thousand, make every mistake; print the tallies
-	$(BIN)/python -m pytest -n 0 -s -m '' tests/test_corruption.py tests/test_mistakes.py
-	$(BIN)/python tests/faults/observes.py
-	$(BIN)/python tests/faults/starts.py
-	$(BIN)/python tests/faults/io_errors.py
-	$(BIN)/python tests/faults/kills.py --kills 100
+faults: setup ## Kill, damage, starve and mislead everything hundreds of times; print one table of what survived
+	$(BIN)/python tests/faults/table.py
 
 bench: setup ## What everything costs: updates beside the matmul peak, runs to success, start, memory, growth
 	$(BIN)/python benchmarks/bench.py

@@ -21,7 +21,7 @@ def measure(environment: str, episodes: int, folder: Path) -> dict[str, float]:
     """Seconds of one episode, of its writing, and of getting a run back from its files."""
     experiment = from_settings({"environment": environment, "episodes": episodes, "out": str(folder / "run")})
     run, kept = Run(experiment), RunFolder.create(experiment)
-    records, saving = [], 0.0
+    records, saving, log = [], 0.0, kept.continue_log()
     started = time.perf_counter()
     for chunk, moment in enumerate(run.steps(run.init()), start=1):
         begun = time.perf_counter()
@@ -29,9 +29,9 @@ def measure(environment: str, episodes: int, folder: Path) -> dict[str, float]:
             records.append(moment.record)
             for name, part in run.agent.parts(moment.state).items():
                 save_tree(kept.tensors(name), part)
-            kept.write_metrics(records)
+            log.append(moment.record)
         if moment.resumable and (moment.record is not None or chunk % experiment.files.checkpoint_every == 0):
-            save_checkpoint(kept, experiment, moment.state, records)
+            save_checkpoint(kept, experiment, moment.state, log)
         saving += time.perf_counter() - begun
         if moment.record is not None and len(records) == episodes - 1:  # the last episode starts here
             started, saving = time.perf_counter(), 0.0

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ gc.set_threshold(100_000, 50, 100)
 # As the command line has them on two cores, so that what is spread over devices is spread in tests too.
 jax.config.update("jax_num_cpu_devices", 2)
 
+sys.path.insert(0, str(Path(__file__).parent / "faults"))
 install_import_hook("ctmle", "beartype.beartype").__enter__()
 
 MOST_MAPS = 40_000

@@ -10,7 +10,8 @@ from tiny import AGENT
 from ctmle.agents import Agent, Oracle
 from ctmle.data import Recorded, Trajectory
 from ctmle.envs import Pendulum
-from ctmle.lab.run import restored
+from ctmle.lab.run import Saved
+from ctmle.lab.storage.log import Mark
 from ctmle.lab.storage.run_folder import Checkpoint
 from ctmle.lab.storage.trees import arrays_of
 from ctmle.models import SDELearner
@@ -171,6 +172,6 @@ def test_a_state_with_recorded_episodes_is_restored_as_it_was(tmp_path):
         seen = simulate(ENV, policy, looks, jax.random.key(number), step=0.05)
         drive = Recorded(seen.times, seen.controls) if number < 2 else policy
         state = AGENT.observe(state, Trajectory(seen.times, seen.states, seen.controls, drive, seen.random))
-        checkpoint = Checkpoint(tmp_path, arrays_of(state), [], False)
-        assert same(restored(AGENT, SCHEDULE, ENV.spec, checkpoint), state)
+        checkpoint = Checkpoint(tmp_path, arrays_of(state), Mark(), False)
+        assert same(Saved(AGENT, SCHEDULE, ENV.spec, 3).restore(checkpoint), state)
         assert (state.data.drives.policies is None) == (number < 2)

@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     records = RunFolder.open(paths["tacos-0"]).read_metrics()
     for name, changes in others.items():
         experiment = run_experiment(**{"agent": "sac-tacos", "out": str(folder / name), **changes})
-        RunFolder.create(experiment).write_metrics(records)
+        RunFolder.create(experiment).write_log(records)
         paths[name] = str(folder / name)
     return paths
 

@@ -36,7 +36,7 @@ def test_resuming_from_any_moment_continues_identically(tmp_path):
         if not moment.resumable:
             continue
         records = [m.record for m in moments[: i + 1] if m.record]
-        save_checkpoint(folder, experiment, moment.state, records)
+        save_checkpoint(folder, experiment, moment.state, folder.write_log(records))
         again = Run(experiment)
         resumed = again.restore(folder.read_checkpoint())
         assert same(resumed, moment.state)

@@ -24,7 +24,8 @@ def without_seconds(record: dict) -> dict:
 def trained(experiment: Experiment) -> tuple[RunFolder, list[Record]]:
     """Run an experiment in its folder to the end."""
     session = Session.begin(experiment)
-    return session.folder, session.train()[1]
+    session.train()
+    return session.folder, session.folder.read_metrics()
 
 
 def test_two_runs_of_one_seed_are_identical_bit_for_bit(tmp_path):
@@ -65,14 +66,14 @@ def test_resuming_from_any_moment_continues_identically(tmp_path):
         if not moment.resumable:
             continue
         records = [m.record for m in moments[: i + 1] if m.record]
-        save_checkpoint(folder, experiment, moment.state, records)
+        save_checkpoint(folder, experiment, moment.state, folder.write_log(records))
         checkpoint = folder.read_checkpoint()
         assert checkpoint.finished == (len(records) == 2)
         again = Run(experiment)
         resumed = again.restore(checkpoint)
         assert same(resumed, moment.state)
         rest = list(again.steps(resumed))
-        found = checkpoint.records + [m.record for m in rest if m.record]
+        found = folder.read_metrics() + [m.record for m in rest if m.record]
         assert [without_seconds(r) for r in found] == expected
         if rest:
             assert same(rest[-1].state, moments[-1].state)
@@ -188,8 +189,17 @@ def test_both_observations_run(short_with_trig):
 
 def test_presets_say_what_they_are():
     paper = start("pendulum", "ct-mle", "paper").settings
-    assert (paper["objective"], paper["trajectory_seconds"], paper["observation"]) == ("score-matching", 50.0, "trig")
+    assert (paper["objective"], paper["gap_weighted"], paper["observation"]) == ("score-matching", False, "trig")
     assert (paper["dynamics_batch"], paper["dynamics_length"], paper["dynamics_updates"]) == (5, 5, 500)
+    assert (paper["policy_samples"], paper["policy_step"], paper["gap"]) == (5, 0.125, 0.125)
+    assert (paper["dynamics_final_rate"], paper["policy_final_rate"]) == (1.0, 1.0)
+    assert (paper["reset_starts"], paper["box_starts"], paper["saturation_cost"]) == (0.0, 0.0, 0.0)
+    assert [start(system, "ct-mle", "paper").settings["start_width"] for system in ("cartpole", "acrobot")] == [
+        0.0,
+        0.0,
+    ]
+    assert start("cartpole-swingup", "ct-mle", "paper").settings["policy_updates"] == 250
+    start("linear-quadratic", "ct-mle", "paper")
     assert start("pendulum", "ct-mle", "quick").settings["dynamics_updates"] < paper["dynamics_updates"]
     with pytest.raises(ValueError, match="no preset of ct-mle is called 'convergence'"):
         start("pendulum", "ct-mle", "convergence")

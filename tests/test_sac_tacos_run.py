@@ -25,14 +25,14 @@ def test_resuming_from_any_moment_continues_identically(tmp_path, test_every):
     resumable = [i for i, moment in enumerate(moments) if moment.resumable]
     for i in resumable[:: max(1, len(resumable) // 5)] + resumable[-1:]:
         records = [m.record for m in moments[: i + 1] if m.record]
-        save_checkpoint(folder, experiment, moments[i].state, records)
+        save_checkpoint(folder, experiment, moments[i].state, folder.write_log(records))
         checkpoint = folder.read_checkpoint()
         assert checkpoint.finished == (i == resumable[-1])
         again = Run(experiment)
         resumed = again.restore(checkpoint)
         assert same(resumed, moments[i].state)
         rest = list(again.steps(resumed))
-        found = checkpoint.records + [m.record for m in rest if m.record]
+        found = folder.read_metrics() + [m.record for m in rest if m.record]
         assert [without_seconds(r) for r in found] == expected
         if rest:
             assert same(rest[-1].state, moments[-1].state)
@@ -106,4 +106,6 @@ def test_presets_say_what_they_are():
     assert convergence.test_every > 1
     paper = start("pendulum", "sac-tacos", "paper").settings
     assert (paper["pessimism"], paper["target_rate"], paper["max_hold"]) == (1.0, 0.005, 30)
+    in_ticks = paper["switch_cost"] / paper["tick"]
+    assert (in_ticks, paper["reward_scale"] * paper["tick"]) == (pytest.approx(0.1), pytest.approx(1.0))
     assert start("acrobot", "sac-tacos").training.episodes == 15

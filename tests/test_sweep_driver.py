@@ -22,6 +22,7 @@ from ctmle.lab.interrupt import Interrupted
 from ctmle.lab.report.progress import Standing, SweepWatcher
 from ctmle.lab.storage import RunFolder
 from ctmle.lab.storage.files import only_writer
+from ctmle.lab.storage.log import Mark
 from ctmle.lab.sweeps import Plan, run_sweep
 from ctmle.lab.sweeps.engines import Engine
 from ctmle.lab.sweeps.folder import SweepFolder
@@ -70,8 +71,11 @@ class Scripted(Engine):
             keep(task, report)
         return [(worker, report)]
 
-    def stop(self) -> None:
+    def stop(self, worker: int) -> None:
         self.stopped = True
+
+    def lose(self, worker: int) -> None:
+        self.tasks.pop(worker, None)
 
     def close(self) -> None:
         self.closed = True
@@ -80,8 +84,8 @@ class Scripted(Engine):
 def keep(task: Task, report: Report) -> None:
     """Write the files of a finished run."""
     folder = RunFolder.create(from_settings(task.settings))
-    folder.write_metrics(list(report.records))
-    folder.save_checkpoint({"x": np.zeros(1)}, list(report.records), finished=True, keep=1)
+    log = folder.write_log(list(report.records))
+    folder.save_checkpoint({"x": np.zeros(1)}, log.mark, finished=True, keep=1)
 
 
 def plan_of(seeds, **changes) -> Plan:
@@ -153,7 +157,7 @@ def test_a_run_is_finished_only_if_its_folder_says_so(damage, tmp_path):
     (result,) = run_sweep(plan_of([0]), out, Scripted())
     folder = RunFolder(out / "runs" / result.name)
     if damage == "no end":
-        folder.save_checkpoint({"x": np.zeros(1)}, [], finished=False, keep=2)
+        folder.save_checkpoint({"x": np.zeros(1)}, Mark(), finished=False, keep=2)
     elif damage == "no log":
         folder.metrics_file.unlink()
     elif damage == "other settings":

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from ctmle.lab.sweeps.engines import make_engine
 from ctmle.lab.sweeps.engines.local import LocalEngine
 from ctmle.lab.sweeps.engines.ray import OBJECT_STORE
 from ctmle.lab.sweeps.plan import settings_of
+from ctmle.lab.sweeps.sweep import Limits
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 from kills import outcome  # pyright: ignore[reportMissingImports]
@@ -269,6 +273,133 @@ def test_a_run_that_fails_is_retried_and_reported_while_the_others_finish(calm, 
     trap.unlink()
     main(["sweep", str(file), "--out", str(out), "--dry-run"])
     assert "2 runs: 1 finished, 0 begun, 1 to do" in capsys.readouterr().out
+
+
+def test_a_worker_that_stops_answering_is_replaced_and_nothing_is_lost(calm, tmp_path, monkeypatch):
+    """It is frozen, not killed: nothing but its silence shows it."""
+    monkeypatch.setattr("ctmle.lab.sweeps.engines.local.SILENCE", 8.0)
+    out, engine = tmp_path / "sweep", LocalEngine(workers=1)
+    striker = Striker(lambda: bool(in_progress(out)), lambda: engine.processes[0].send_signal(signal.SIGSTOP))
+    results = run_sweep(PLAN, out, engine, watchers=(striker,))
+    assert [result.status for result in results] == ["finished"] * len(SEEDS)
+    assert striker.failures == ["its worker was silent for 8 s"]
+    assert outcomes(out) == outcomes(calm)
+
+
+def test_a_run_that_takes_too_long_stops_at_a_checkpoint_and_the_others_finish(calm, tmp_path):
+    """One run has no end in sight. The worker that did it is replaced."""
+    endless = EXPERIMENT.changed({"seed": 9, "episodes": 1_000_000})
+    plan, out = Plan.of([endless, *(EXPERIMENT.changed({"seed": seed}) for seed in SEEDS[:1])]), tmp_path / "sweep"
+    slow, fine = run_sweep(plan, out, LocalEngine(workers=1), limits=Limits(run=15.0))
+    assert (slow.status, fine.status) == ("failed", "finished")
+    assert slow.reason == "it took longer than --time-limit 15 s; its checkpoints are kept"
+    assert RunFolder(out / "runs" / slow.name).checkpoints != []
+
+
+def test_a_sweep_whose_time_is_over_stops_at_checkpoints_and_says_how_to_go_on(tmp_path, capsys):
+    content = json.loads(file_of(tmp_path / "sweep.json", (0,)).read_text())
+    content["base"]["episodes"] = 1_000_000
+    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    out = tmp_path / "sweep"
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", str(tmp_path / "sweep.json"), "--out", str(out), "--workers", "1", "--sweep-time-limit", "15"])
+    said = capsys.readouterr().err
+    assert stop.value.code == 1
+    assert "the sweep's time limit of 15 s is over; everything is saved. Continue with: ctmle sweep" in said
+    (folder,) = folders(out).values()
+    assert folder.checkpoints != []
+    assert not folder.finished
+
+
+DEADLY = """
+import os, signal
+from pathlib import Path
+
+from strikes import striking
+
+def strike(operation, path):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+for_good = striking(Path({folder!r}), strike)
+for_good.__enter__()
+"""
+
+
+def test_workers_that_die_again_and_again_on_one_run_stop_that_run_only(calm, tmp_path, monkeypatch):
+    out = tmp_path / "sweep"
+    deadly, fine = (RunFolder(out / "runs" / run.name) for run in PLAN.runs[:2])
+    (tmp_path / "sitecustomize.py").write_text(DEADLY.format(folder=str(deadly.path)))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(Path(__file__).parent / "faults")]))
+    plan = Plan.of(EXPERIMENT.changed({"seed": seed}) for seed in SEEDS[:2])
+    failed, finished = run_sweep(plan, out, LocalEngine(workers=1), retries=1)
+    assert (failed.status, finished.status) == ("failed", "finished")
+    assert "its worker was killed by SIGKILL" in failed.reason
+    assert outcome(fine.path) == outcomes(calm)[fine.path.name]
+
+
+def test_an_edited_log_of_a_finished_run_fails_in_a_sweep(calm, tmp_path):
+    out = tmp_path / "sweep"
+    shutil.copytree(calm, out)
+    log = next(iter(folders(out).values())).metrics_file
+    text = log.read_text()
+    score = json.loads(text.splitlines()[0])["score"]
+    log.write_text(text.replace(f'"score": {score}', f'"score": {str(score)[:-1]}{(int(str(score)[-1]) + 1) % 10}', 1))
+    results = run_sweep(PLAN, out, LocalEngine(workers=1))
+    assert [result.status for result in results] == ["failed", "finished", "finished"]
+    assert "was changed since its run wrote it" in results[0].reason
+
+
+def test_an_address_that_listens_but_is_no_ray_cluster_is_refused_within_a_stated_time(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr("ctmle.lab.sweeps.engines.ray.HEALTH", 3.0)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        engine = make_engine("ray", address=f"127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(ValueError, match="no Ray cluster answers within 3 s"):
+            engine.start(tmp_path, 1)
+    with pytest.raises(ValueError, match="must be HOST:PORT or auto"):
+        make_engine("ray", address="nonsense")
+
+
+def listening(pids: set[int]) -> set[str]:
+    """Addresses, as the kernel writes them, at which processes listen for connections."""
+    sockets = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                sockets.add(os.readlink(descriptor))
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                found.add(words[1].partition(":")[0])
+    return found
+
+
+def family(pid: int) -> set[int]:
+    return {pid}.union(*(family(child) for child in children(pid)))
+
+
+@pytest.mark.slow
+def test_the_cluster_of_a_sweep_listens_on_loopback_only_and_asks_for_a_token(calm, tmp_path):
+    file, out = file_of(tmp_path / "sweep.json", SEEDS), tmp_path / "sweep"
+    place = Path(tempfile.mkdtemp(dir="/tmp"))  # sockets need a short path
+    private = {**os.environ, "TMPDIR": str(place), "HOME": str(place)}
+    driver = start_driver(file, out, "--engine", "ray", "--workers", "1", env=private)
+    wait_until(lambda: in_progress(out), driver)
+    (token,) = place.glob("ctmle-ray-*/token")
+    assert token.stat().st_mode & 0o777 == 0o600
+    found = listening(family(driver.pid))
+    assert found
+    assert found <= {"0100007F", "0000000000000000FFFF00000100007F"}
+    driver.communicate(timeout=300)
+    assert driver.returncode == 0
+    assert not token.exists()
+    assert not (place / ".ray").exists()
+    shutil.rmtree(place)
+    assert outcomes(out) == outcomes(calm)
 
 
 def test_without_ray_the_error_names_what_to_install(monkeypatch):

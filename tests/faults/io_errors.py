@@ -6,17 +6,19 @@ A run's life on the disk, without its training: it begins, and saves parts, log 
 """
 
 import errno
-import sys
 import tempfile
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 from strikes import striking  # pyright: ignore[reportMissingImports]
+from tally import Tally  # pyright: ignore[reportMissingImports]
 
 from ctmle.lab.experiment import Experiment, from_settings
-from ctmle.lab.storage.files import PART, only_writer, read_tensors, write_tensors
+from ctmle.lab.storage.files import PART, only_writer
+from ctmle.lab.storage.log import Mark
 from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.lab.storage.tensors import read_tensors, write_tensors
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EMFILE)
 EPISODES = 3
@@ -30,22 +32,22 @@ def live(folder: Path) -> None:
     """Begin the run or continue it, to its end."""
     path = folder / "run"
     there = RunFolder.open(path) if (path / "config.json").exists() else RunFolder.create(experiment(folder))
-    done = there.read_checkpoint().records if there.checkpoints else []
+    done = there.read_checkpoint().log if there.checkpoints else Mark()
     with only_writer(path):
-        there.write_metrics(done)
-        for episode in range(len(done) + 1, EPISODES + 1):
-            done = [*done, {"episode": episode, "score": episode / 10, "success": False}]
+        log = there.continue_log(done)
+        for episode in range(done.records + 1, EPISODES + 1):
             write_tensors(there.tensors("policy"), {"w": np.full(50, episode, np.float32)})
-            there.write_metrics(done)
-            there.save_checkpoint({"w": np.full(50, episode, np.float32)}, done, finished=episode == EPISODES, keep=2)
+            log.append({"episode": episode, "score": episode / 10, "success": False})
+            weights = {"w": np.full(50, episode, np.float32)}
+            there.save_checkpoint(weights, log.mark, finished=episode == EPISODES, keep=2)
 
 
 def is_whole(folder: Path, *, ended: bool) -> bool:
     """Tell whether everything in the folder can be read and agrees, and nothing half-written is left in the end."""
     run = RunFolder.open(folder / "run")
-    records, saved = run.read_metrics(), run.read_checkpoint().records if run.checkpoints else []
+    records, saved = list(run.read_results()), run.read_checkpoint().log if run.checkpoints else Mark()
     parts = [read_tensors(path)[0]["w"] for path in [run.tensors("policy")] if path.exists()]
-    agree = records[: len(saved)] == saved and all(len(set(part.tolist())) == 1 for part in parts)
+    agree = len(records) >= saved.records and all(len(set(part.tolist())) == 1 for part in parts)
     left = list((folder / "run").rglob(f"*{PART}"))
     return agree and (not ended or (len(records) == EPISODES and run.finished and not left))
 
@@ -74,21 +76,17 @@ def attempt(number: int, error: int) -> bool | None:
         return is_whole(folder, ended=True)
 
 
-def main(every: int = 1) -> int:
-    tried, failed = 0, []
+def attack(every: int = 1) -> Tally:
+    """Fail every operation, or one in so many, with each of the errors."""
+    tally = Tally()
     for error in ERRORS:
         for number in count(1, every):
             survived = attempt(number, error)
             if survived is None:
                 break
-            tried += 1
-            if not survived:
-                failed.append(f"{errno.errorcode[error]} at operation {number}")
-    for line in failed:
-        print(f"  {line}")
-    print(f"I/O errors: tried {tried}, survived {tried - len(failed)}, failed {len(failed)}")
-    return len(failed)
+            tally.add(survived, f"{errno.errorcode[error]} at operation {number}")
+    return tally
 
 
 if __name__ == "__main__":
-    sys.exit(main() > 0)
+    print(attack())

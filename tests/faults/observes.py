@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from tally import Tally  # pyright: ignore[reportMissingImports]
 
 from ctmle.agents import CTMLE, ENODE, Agent, SacTacos
 from ctmle.data import Recorded, Trajectory
@@ -122,19 +123,17 @@ def survives(agent: Agent, state: Any, entry: str, trajectory: Any, refused: boo
     return all(np.allclose(ours, theirs, atol=2e-3) for ours, theirs in pairs)
 
 
-def main() -> int:
-    tried, failed = 0, []
+def attack() -> Tally:
+    """Give all of it to every agent."""
+    tally = Tally()
     for agent_name, agent in AGENTS.items():
         state = agent.init(SPEC, jax.random.key(0))
         for name, entry, trajectory, refused in cases():
-            tried += 1
-            if not survives(agent, state, entry, trajectory, refused):
-                failed.append(f"{agent_name}: {name}")
-    for line in failed:
-        print(f"  {line}")
-    print(f"observes: tried {tried}, survived {tried - len(failed)}, failed {len(failed)}")
-    return len(failed)
+            tally.add(survives(agent, state, entry, trajectory, refused), f"{agent_name}: {name}")
+    return tally
 
 
 if __name__ == "__main__":
-    sys.exit(main() > 0)
+    found = attack()
+    print(found)
+    sys.exit(bool(found.failures))

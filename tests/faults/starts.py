@@ -4,10 +4,11 @@ python tests/faults/starts.py        (`make faults`)
 """
 
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from tally import Tally  # pyright: ignore[reportMissingImports]
 
 from ctmle.lab.experiment import Experiment, from_settings
 from ctmle.lab.storage.run_folder import RunFolder
@@ -37,7 +38,8 @@ def together(experiment: Experiment, count: int) -> int:
     return sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
 
 
-def main(rounds: int = 10, together_: int = 10) -> int:
+def attack(rounds: int = 10, together_: int = 10) -> Tally:
+    """Begin runs at once, round after round."""
     tried, shared = 0, 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -48,9 +50,8 @@ def main(rounds: int = 10, together_: int = 10) -> int:
             shared += abs(len(list(Path("runs").glob(f"*seed{number}*"))) - got) + (together_ - got)
             tried += 2 * together_
         os.chdir("/")
-    print(f"simultaneous starts: tried {tried}, survived {tried - shared}, failed {shared}")
-    return shared
+    return Tally(tried, ["a shared folder"] * shared)
 
 
 if __name__ == "__main__":
-    sys.exit(main() > 0)
+    print(attack())

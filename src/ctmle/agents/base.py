@@ -89,6 +89,10 @@ class Agent(Part):
     def parts(self, state: Any) -> dict[str, Any]:
         """Return the trained parts by name: each is saved in a file of its own."""
 
+    def flaw(self, state: Any) -> str | None:
+        """Say what is wrong with the counters of a state from a file if they do not fit its arrays; else None."""
+        return None
+
     def fits(self, spec: Spec, schedule: Schedule) -> None:
         """Raise ValueError if the agent's settings do not fit the plant or the schedule."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Past, Progress
@@ -20,6 +21,7 @@ from ctmle.planning.exploration import Exploration, SmoothSignals, plain
 from ctmle.planning.policy import Policy
 from ctmle.schedules.base import Advice, DecidedLooks, Looks, Schedule
 from ctmle.settings import Count, Positive
+from ctmle.training.failures import MOST_RETRIES
 from ctmle.training.updates import Span, Stage, Trainer, failed, run_updates
 
 TRAINED = ("learner", "reward", "survival", "improver", "exploration")
@@ -75,17 +77,16 @@ class ModelBasedAgent(Agent):
             raise ValueError(f"particles {particles} is fewer than one for each of the {members} ensemble members")
 
     def fits(self, spec: Spec, schedule: Schedule) -> None:
-        schedule.fits(self._seconds(spec))
+        schedule.fits(self.seconds(spec))
 
     def init(self, spec: Spec, key: PRNGKeyArray) -> AgentState:
         trained = {name: _init(self.part(name), spec, jax.random.fold_in(key, _stream(name))) for name in TRAINED}
         zero = jnp.asarray(0, jnp.int32)
         names = [metric for name in TRAINED for metric in self.part(name).metrics]
-        rows = self.exploration.initial + ROOM * self._per_episode
         return AgentState(
             spec=spec,
             key=key,
-            data=_no_data(spec, plain(spec, self.improver.feedback(trained["improver"])), rows),
+            data=_no_data(spec, plain(spec, self.improver.feedback(trained["improver"])), self.room()),
             trained=trained,
             driven=zero,
             stage=jnp.asarray(READY, jnp.int32),
@@ -127,7 +128,7 @@ class ModelBasedAgent(Agent):
         spec, number = state.spec, int(state.driven)
         episode, place = self._place(number)
         looks_key = jax.random.fold_in(jax.random.fold_in(state.key, LOOKS), number)
-        looks = schedule.looks(looks_key, self._seconds(spec), episode, self.advice(state))
+        looks = schedule.looks(looks_key, self.seconds(spec), episode, self.advice(state))
         if episode > 0 and place >= self.exploration.per_episode:
             return state, self.policy(state), looks
         explore_key = jax.random.fold_in(jax.random.fold_in(state.key, EXPLORE), number)
@@ -141,7 +142,7 @@ class ModelBasedAgent(Agent):
 
         Raises ValueError for what cannot be learned from (`data.checked` has the list).
         """
-        trajectory = checked(trajectory, state.spec, self._seconds(state.spec))
+        trajectory = checked(trajectory, state.spec, self.seconds(state.spec))
         before = self.episode(state)
         added = (state.data.add(trajectory), state.driven + 1)
         state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)
@@ -192,6 +193,26 @@ class ModelBasedAgent(Agent):
         sde = self.learner.sde(state.trained["learner"])
         return {"policy": self.policy(state), "critic": critic, "model": sde, "data": state.data}
 
+    def flaw(self, state: AgentState) -> str | None:
+        data, count, driven = state.data, int(state.data.count), int(state.driven)
+        lengths, stages = np.asarray(data.lengths, np.int64), self._stages(self.episode(state))
+        updates = stages[int(state.stage)][1].updates if 0 <= int(state.stage) < len(stages) else 1
+        flaws = {
+            "the dataset has other trajectories than it counts": count != driven
+            or not 0 <= count <= data.capacity
+            or bool(np.any(lengths[:count] < 1) or np.any(lengths[count:] != 0)),
+            "the dataset counts more looks than it has": int(lengths.sum()) > len(data.times),
+            "its stage or update is none of this agent's": not READY <= int(state.stage) < len(stages)
+            or not 0 <= int(state.step) < updates,
+            "it counts impossible retries": not 0 <= int(state.retries) <= MOST_RETRIES,
+            "recorded controls are not where it says": data.drives.flawed,
+        }
+        return next((flaw for flaw, found in flaws.items() if found), None)
+
+    def room(self, episodes: int = ROOM) -> int:
+        """Return the trajectories of the initial data and so many episodes; there is room for `ROOM` at first."""
+        return self.exploration.initial + max(episodes, ROOM) * self._per_episode
+
     def part(self, name: str) -> Any:
         """Return one of the parts that are trained, by its name."""
         return getattr(self, name)
@@ -210,7 +231,8 @@ class ModelBasedAgent(Agent):
     def _per_episode(self) -> int:
         return self.exploration.per_episode + self.trajectories_per_episode
 
-    def _seconds(self, spec: Spec) -> float:
+    def seconds(self, spec: Spec) -> float:
+        """Return the length of a training trajectory."""
         return self.trajectory_seconds or spec.horizon
 
     def _stages(self, episode: int) -> list[tuple[str, Stage]]:
@@ -231,7 +253,7 @@ class ModelBasedAgent(Agent):
             world=self.world(state),
             values=self.improver.values(state.trained["improver"]),
             episode=jnp.asarray(episode, jnp.int32),
-            longest_gap=schedule.longest_gap(self._seconds(state.spec)),
+            longest_gap=schedule.longest_gap(self.seconds(state.spec)),
         )
 
 

@@ -81,6 +81,15 @@ class Drives(eqx.Module):
             last=with_entries(self.last, row, end - 1, episodes),
         )
 
+    @property
+    def flawed(self) -> bool:
+        """True if pieces are said to be where the record has none, or if episodes have neither policy nor record."""
+        first, last, is_recorded = (np.asarray(column) for column in (self.first, self.last, self.is_recorded))
+        if self.recorded is None:
+            return bool(is_recorded.any())
+        outside = (first < 0) | (last < first) | (last >= len(self.recorded.times))
+        return bool(np.any(outside & is_recorded) or (self.policies is None and not is_recorded.any()))
+
     def one(self, row: int) -> ClosedLoop | Recorded:
         """Return the drive of one episode."""
         if self.recorded is None or not bool(self.is_recorded[row]):

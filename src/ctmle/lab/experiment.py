@@ -132,13 +132,14 @@ class Experiment(Part):
         """Refuse trajectories of too many steps."""
         settings, horizon = {**flat(self.agent), **flat(self.schedule)}, self.env.horizon
         seconds = settings.get("trajectory_seconds") or horizon
-        gap = settings.get("gap", seconds)
+        gap, samples = settings.get("gap", seconds), settings.get("policy_samples")
+        imagined = samples * gap if samples else settings.get("policy_horizon", 1.0)
         for name, step, lasting in (
             ("step", self.training.step, max(tested, horizon)),
             ("test_gap", self.evaluation.test_gap, tested),
             ("gap", gap, seconds),
             ("longest_step", settings.get("longest_step", gap), gap),
-            ("policy_step", settings.get("policy_step", 1.0), settings.get("policy_horizon", 1.0)),
+            ("policy_step", settings.get("policy_step", 1.0), imagined),
             ("tick", settings.get("tick", 1.0), horizon),
         ):
             if lasting / step > MOST_STEPS:
@@ -149,12 +150,13 @@ class Experiment(Part):
 
 @cache
 def start(environment: str = "pendulum", agent: str = "ct-mle", preset: str = "default") -> Experiment:
-    """Return the experiment that options start from: the agent's preset, over the system's tuned options."""
+    """Return the experiment that options start from: the agent's preset, and the system's tuned options."""
     make, presets = AGENTS.load(agent), presets_of(agent)
     if preset not in presets:
         raise ValueError(no_such(f"preset of {agent}", preset, list(presets)))
     env: Env = cast(Any, load_environment(environment))()
-    options = {**env.tuned.get("", {}), **env.tuned.get(agent, {}), **presets[preset]}
+    tuned = [env.tuned.get(name, {}) for name in ("", agent, f"{agent} {preset}")]
+    options = {**tuned[0], **tuned[1], **presets[preset], **tuned[2]}
     return Experiment(env, make(), environment, agent, preset).changed(options)
 
 

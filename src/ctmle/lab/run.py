@@ -5,6 +5,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -28,9 +29,10 @@ from ctmle.lab.evaluate import (
     observed_diffusion,
     rewards_of,
 )
-from ctmle.lab.experiment import Experiment
+from ctmle.lab.experiment import MOST_STEPS, Experiment
 from ctmle.lab.storage.run_folder import Checkpoint
-from ctmle.lab.storage.trees import fill
+from ctmle.lab.storage.tensors import Layout, layout_of
+from ctmle.lab.storage.trees import check_layout, fill
 from ctmle.options import flat
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.registry import ENVIRONMENTS
@@ -147,9 +149,17 @@ class Run:
             past = pasts[-1]
         return past.policy, past.episode
 
+    @property
+    def saved(self) -> "Saved":
+        return Saved(self.agent, self.schedule, self.spec, self.experiment.training.episodes)
+
+    def fits(self, path: Path, layout: Layout) -> None:
+        """Raise ValueError if the arrays that a checkpoint declares are not those that the settings imply."""
+        self.saved.fits(path, layout)
+
     def restore(self, checkpoint: Checkpoint) -> Any:
         """Return the agent's state from a checkpoint: it continues as if it had never stopped."""
-        return restored(self.agent, self.schedule, self.spec, checkpoint)
+        return self.saved.restore(checkpoint)
 
     def act(self, state: Any, policy: Any, looks: Looks | DecidedLooks) -> Trajectory:
         """Run a policy on the plant and look at it."""
@@ -223,25 +233,61 @@ class Run:
         return rewards
 
 
-def restored(agent: Agent, schedule: Schedule, spec: Spec, checkpoint: Checkpoint) -> Any:
-    """Return the agent's state from a checkpoint; only the shapes of a fresh one are computed."""
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """States of an agent in files: the arrays that settings imply, and a state from such arrays."""
 
-    def as_saved(place: Any, node: Any) -> Any:
-        """Datasets grow, so their size is the file's. The schedule says which looks are random."""
-        name, sizes = jax.tree_util.keystr(place), {key: array.shape[:1] for key, array in checkpoint.arrays.items()}
-        if not isinstance(node, Dataset) or not (sizes.get(f"{name}.times") and sizes.get(f"{name}.lengths")):
-            return node
-        (looks,), (episodes,) = sizes[f"{name}.times"], sizes[f"{name}.lengths"]
-        pieces = next(iter(sizes.get(f"{name}.drives.recorded.times", ())), None)
-        closed = any(key.startswith(f"{name}.drives.policies") for key in sizes)
-        random = flat(schedule).get("random_looks", False)
-        return node.sized(looks, episodes, pieces, closed=closed, random=random)
+    agent: Agent
+    schedule: Schedule
+    spec: Spec
+    episodes: int
+    """Episodes of the run after the initial data."""
 
-    def like() -> Any:
-        fresh = agent.init(spec, jax.random.key(0))
-        return jax.tree_util.tree_map_with_path(as_saved, fresh, is_leaf=lambda node: isinstance(node, Dataset))
+    def fits(self, path: Path, layout: Layout) -> None:
+        """Raise ValueError, which names `path`, if arrays are not those of a state."""
+        check_layout(path, layout, self._like(path, layout))
 
-    return fill(checkpoint.path, checkpoint.arrays, eqx.filter_eval_shape(like))
+    def restore(self, checkpoint: Checkpoint) -> Any:
+        """Return the agent's state from a checkpoint. Raises ValueError for counters that no state has."""
+        like = self._like(checkpoint.path, layout_of(checkpoint.arrays))
+        state = fill(checkpoint.path, checkpoint.arrays, like)
+        problem = self.agent.flaw(state)
+        if problem is not None:
+            raise ValueError(f"{checkpoint.path} does not fit this run: {problem}")
+        return state
+
+    def _like(self, path: Path, layout: Layout) -> Any:
+        """Return the shapes of a state. Datasets grow, so their size is the file's, within what the run can gather."""
+        most = self._most_looks()
+
+        def as_saved(place: Any, node: Any) -> Any:
+            if not isinstance(node, Dataset):
+                return node
+            name, sizes = jax.tree_util.keystr(place), {key: shape[:1] for key, (_, shape) in layout.items()}
+            if not (sizes.get(f"{name}.times") and sizes.get(f"{name}.lengths")):
+                return node
+            (looks,), (rows,) = sizes[f"{name}.times"], sizes[f"{name}.lengths"]
+            pieces = next(iter(sizes.get(f"{name}.drives.recorded.times", ())), None)
+            if looks > most or rows > most or (pieces or 0) > max(most, MOST_STEPS):
+                raise ValueError(f"{path} does not fit this run: '{name}' is larger than the run can gather")
+            closed = any(key.startswith(f"{name}.drives.policies") for key in sizes)
+            random = flat(self.schedule).get("random_looks", False)
+            return node.sized(looks, rows, pieces, closed=closed, random=random)
+
+        def like() -> Any:
+            fresh = self.agent.init(self.spec, jax.random.key(0))
+            return jax.tree_util.tree_map_with_path(as_saved, fresh, is_leaf=lambda node: isinstance(node, Dataset))
+
+        return eqx.filter_eval_shape(like)
+
+    def _most_looks(self) -> int:
+        """Bound the looks that the run can gather, with room to spare: full arrays double, and gaps may be random."""
+        if not isinstance(self.agent, ModelBasedAgent):
+            return 0
+        looks = self.schedule.looks(jax.random.key(0), self.agent.seconds(self.spec))
+        if isinstance(looks, DecidedLooks):
+            return MOST_STEPS
+        return 8 * (looks.count + 8) * self.agent.room(self.episodes)
 
 
 def _flat(progress: Progress) -> Record:

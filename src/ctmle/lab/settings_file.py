@@ -10,8 +10,8 @@ from typing import Any
 LARGEST = 1_000_000
 """Bytes. No file of settings is larger."""
 
-NOT_SETTINGS = ("schema", "checksum", "versions", "system", "parts", "out")
-"""Entries of a run's config.json that are no settings of another run."""
+NOT_OPTIONS = ("schema", "checksum", "versions", "machine", "system", "parts")
+"""Entries of a run's config.json that are no options."""
 
 GROUPS = ("learner", "evaluation")
 """Tables that a file may have: they only group settings for the reader."""
@@ -19,7 +19,7 @@ GROUPS = ("learner", "evaluation")
 
 def read_settings(path: str | Path) -> dict[str, Any]:
     """Return the settings in a file by name, its tables merged. Raises ValueError that says what is wrong."""
-    return flat({name: value for name, value in read_table(Path(path)).items() if name not in NOT_SETTINGS})
+    return flat({name: value for name, value in read_table(Path(path)).items() if name not in (*NOT_OPTIONS, "out")})
 
 
 def read_table(path: Path) -> dict[str, Any]:

@@ -9,9 +9,11 @@ from ctmle.agents.base import Agent
 from ctmle.agents.ct_mle import CTMLE
 from ctmle.envs.base import Env
 from ctmle.lab.experiment import Evaluation, Experiment, Files, Training, parts_from_json
-from ctmle.lab.run import Record, Run, restored
+from ctmle.lab.machine import numerics
+from ctmle.lab.run import Record, Run, Saved
 from ctmle.lab.session import Session, save_checkpoint
 from ctmle.lab.storage.files import only_writer
+from ctmle.lab.storage.log import read_records
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.storage.trees import save_tree
 from ctmle.lab.systems import location_of, spec_from_json
@@ -53,12 +55,11 @@ class Result:
         if self.experiment is None:
             raise ValueError("this run was loaded without its environment's code: copy its folder instead")
         experiment = replace(self.experiment, files=replace(self.experiment.files, out=str(folder)))
-        there = RunFolder.create(experiment)
+        there = RunFolder.create(experiment, numerics())
         with only_writer(there.path):
             for name, part in self.agent.parts(self.state).items():
                 save_tree(there.tensors(name), part)
-            there.write_metrics(self.records)
-            save_checkpoint(there, experiment, self.state, self.records)
+            save_checkpoint(there, experiment, self.state, there.write_log(self.records))
 
 
 def train(
@@ -93,8 +94,8 @@ def train(
     watcher = _Calls(progress)
     if out is not None:
         session = Session.begin(experiment)
-        state, records = session.train((watcher,))
-        return Result(agent, state, records, experiment)
+        state = session.train((watcher,))
+        return Result(agent, state, session.folder.read_metrics(), experiment)
     job = Run(experiment)
     state, records = job.init(), []
     for moment in job.steps(state):
@@ -112,13 +113,17 @@ def load(folder: str | Path, environment: str | None = None, *, trust: bool = Fa
     else needs it.
     """
     there = RunFolder.open(folder)
-    content, checkpoint = there.read_settings(), there.read_checkpoint()
+    content, experiment = there.read_settings(), None
     if trust or environment is not None or content["system"]["environment"] in ENVIRONMENTS.names:
         job = Run(there.read_experiment(environment, trust=trust))
-        return Result(job.agent, job.restore(checkpoint), checkpoint.records, job.experiment)
-    parts = parts_from_json(content)
-    spec = spec_from_json(content["system"]["spec"])
-    return Result(parts["agent"], restored(parts["agent"], parts["schedule"], spec, checkpoint), checkpoint.records)
+        saved, experiment = job.saved, job.experiment
+    else:
+        parts = parts_from_json(content)
+        spec = spec_from_json(content["system"]["spec"])
+        saved = Saved(parts["agent"], parts["schedule"], spec, parts["training"].episodes)
+    checkpoint = there.read_checkpoint(saved.fits)
+    records = list(read_records(there.metrics_file, checkpoint.log))
+    return Result(saved.agent, saved.restore(checkpoint), records, experiment)
 
 
 def _tuned(env: Env) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Past, Progress
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, padded
-from ctmle.agents.sac_tacos.memory import History, Replay, Statistics
+from ctmle.agents.sac_tacos.memory import EMPTY, History, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
 from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
@@ -18,6 +19,7 @@ from ctmle.plants.simulated import SimulatedSDE
 from ctmle.plants.ticks import looks_of, run_ticks
 from ctmle.schedules.base import DecidedLooks, Schedule
 from ctmle.settings import Count, Positive
+from ctmle.training.failures import MOST_RETRIES
 from ctmle.training.mlp import Mlp
 from ctmle.training.updates import ALL_FINITE, Outcome, Span, failed, loop_updates
 
@@ -30,17 +32,23 @@ PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
         "observation": "trig",
+        "batch": 64,
+        "updates_per_decision": 1.0,
         "target_rate": 0.005,
         "pessimism": 1.0,
         "actor_rate": 3e-4,
         "critic_rate": 3e-4,
         "temperature_rate": 3e-4,
-        "switch_cost": 0.1,
+        "initial_temperature": 1.0,
+        "gradient_clip": 1e5,
+        "switch_cost": 0.005,
+        "bootstrap_at_horizon": False,
     },
     "quick": {"episodes": 2, "updates_per_decision": 2.0},
     "convergence": {"episodes": 100, "test_every": 10},
 }
-"""Options of each preset: `convergence` trains for many more episodes than a comparison would."""
+"""Options of each preset: `paper` has the values of the public code (docs/sac-tacos.md lists where it still differs),
+`convergence` trains for many more episodes than a comparison would."""
 
 
 class SacTacosState(eqx.Module):
@@ -184,6 +192,21 @@ class SacTacos(Agent):
 
     def parts(self, state: SacTacosState) -> dict[str, Any]:
         return {"policy": self.policy(state), "critic": state.learner.critics, "data": state.replay}
+
+    def flaw(self, state: SacTacosState) -> str | None:
+        history, trajectories = state.history, int(state.trajectories)
+        numbers, lengths = np.asarray(history.numbers), np.asarray(history.lengths)
+        counters = (trajectories, int(state.replay.added), int(state.updates), int(state.fresh))
+        unknown, too_long = (numbers < EMPTY) | (numbers >= max(trajectories, 1)), lengths > history.times.shape[1]
+        flaws = {
+            "the history has trajectories that were not driven": bool(np.any(unknown)),
+            "the history counts more looks than it has": bool(np.any((lengths < 0) | too_long)),
+            "it counts impossible decisions or updates": min(counters) < 0
+            or not 0 <= int(state.pending) <= int(state.due),
+            "it has updates to do and nothing to learn from": int(state.pending) > 0 and int(state.replay.added) == 0,
+            "it counts impossible retries": not 0 <= int(state.retries) <= MOST_RETRIES,
+        }
+        return next((flaw for flaw, found in flaws.items() if found), None)
 
     def _acting(self, state: SacTacosState) -> TacosPolicy:
         key = jax.random.fold_in(jax.random.fold_in(state.key, ACT), state.trajectories)

@@ -54,8 +54,9 @@ def evaluate(arguments: list[str]) -> None:
         "success": command.success,
     }
     experiment = experiment.changed({name: value for name, value in asked.items() if value is not None})
-    job, checkpoint = Run(experiment), folder.read_checkpoint()
-    if not checkpoint.records:
+    job = Run(experiment)
+    checkpoint = folder.read_checkpoint(job.fits)
+    if not checkpoint.log.records:
         again = typed("resume", folder.path)
         raise ValueError(f"{folder.path} has finished no episode yet: continue it with `{again}`")
     policy, episode = job.output(job.restore(checkpoint), command.which)
@@ -112,18 +113,24 @@ def compare(arguments: list[str]) -> None:
     from ctmle.lab.report import comparison
     from ctmle.lab.report.pictures import save
     from ctmle.lab.report.results import read_result
+    from ctmle.lab.storage.files import unwritable
 
     panels = comparison.compare([read_result(path) for path in command.runs])
     out = Path(command.out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    save(comparison.plot_comparison(panels), out)
+    console = Console()
     if command.json:
         print(json.dumps([asdict(panel) for panel in panels]))
-        return
-    console = Console()
-    for panel in panels:
+    for panel in [] if command.json else panels:
         console.print(comparison.comparison_table(panel))
-    say(console, f"picture: {out}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        save(comparison.plot_comparison(panels), out)
+    except OSError as error:
+        raise RuntimeError(
+            f"{unwritable(error, out)}; the runs were only read. Fix that, or choose another --out for the picture"
+        ) from error
+    if not command.json:
+        say(console, f"picture: {out}")
 
 
 @dataclass(frozen=True)

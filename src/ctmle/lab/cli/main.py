@@ -13,6 +13,11 @@ from ctmle.settings import SettingError, plain
 
 RUN_FAILED, USER_ERROR = 1, 2
 
+NAMED_WRONGLY = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+"""Errors of the system that a user's path causes, rather than the disk."""
+
+MORE_MEMORY = "free some, raise `ulimit -v`, or choose smaller settings; a run continues with `ctmle resume`"
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train:train", "learn to control a system, and save everything about it in a run folder"),
     "evaluate": ("evaluate:evaluate", "score a saved policy again"),
@@ -51,10 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()
     except SettingError as error:
         sys.exit(_complain(error.on_command_line, USER_ERROR))
-    except (ValueError, OSError) as error:
+    except (ValueError, *NAMED_WRONGLY) as error:
         sys.exit(_complain(str(error), USER_ERROR))
-    except (RuntimeError, MemoryError) as error:
-        sys.exit(_complain(str(error) or type(error).__name__, RUN_FAILED))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        said = f"{place}{error.strerror or error}; what was there before is intact: fix that, and try again"
+        sys.exit(_complain(said, RUN_FAILED))
+    except MemoryError as error:
+        sys.exit(_complain(f"memory ran out ({error or 'no more'}): {MORE_MEMORY}", RUN_FAILED))
+    except RuntimeError as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        short = "RESOURCE_EXHAUSTED" in reason or "Out of memory" in reason
+        sys.exit(_complain(f"{reason}: {MORE_MEMORY}" if short else str(error), RUN_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("stopped", USER_ERROR))
 
@@ -76,7 +89,9 @@ def _run(arguments: list[str]) -> None:
         raise ValueError(no_such("command", arguments[0], list(COMMANDS)))
     module, _, function = COMMANDS[arguments[0]][0].partition(":")
     from ctmle.lab.interrupt import Interrupted
+    from ctmle.lab.machine import check_surroundings
 
+    check_surroundings()
     try:
         getattr(import_module(f"ctmle.lab.cli.{module}"), function)(arguments[1:])
     except Interrupted as stop:

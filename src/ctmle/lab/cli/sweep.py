@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from ctmle.lab.cli.parse import command_line, parse
 from ctmle.lab.paper import PaperRequest
 from ctmle.lab.report import say
-from ctmle.settings import Count, CountFromZero, Finite, Part, typed
+from ctmle.settings import Count, CountFromZero, Finite, Part, Positive, typed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +40,12 @@ class HowToRun(Part):
     """Threads of each run."""
     retries: CountFromZero = 2
     """Retries of a run that failed or whose worker was lost. A run with wrong settings is not retried."""
+    time_limit: Positive | None = None
+    """Seconds that an attempt at a run may take. A run that takes longer stops at a checkpoint and counts as failed."""
+    sweep_time_limit: Positive | None = None
+    """Seconds that the sweep may take. Then all runs stop at a checkpoint; the same command continues."""
+    accept_different: bool = False
+    """Continue runs that were begun on another machine, or with other versions, flags or code."""
     drop_checkpoints: bool = False
     """Delete the checkpoints of finished runs, which are most of their bytes. Their logs and trained parts stay, but
     `ctmle evaluate` cannot restore them."""
@@ -123,6 +129,7 @@ def reproduce(arguments: list[str]) -> None:
     from rich.console import Console
 
     from ctmle.lab.paper.findings import paper_experiment, write_findings
+    from ctmle.lab.storage.files import only_writer, unwritable
     from ctmle.lab.sweeps import Plan
     from ctmle.lab.sweeps.folder import SweepFolder
 
@@ -136,7 +143,15 @@ def reproduce(arguments: list[str]) -> None:
         return
     if any(result.status == "finished" for result in results):
         place = folder.path / "findings"
-        console.print(*write_findings(place, study, line, plan, results))
+        try:
+            with only_writer(folder.path):
+                tables = write_findings(place, study, line, plan, results)
+        except OSError as error:
+            raise RuntimeError(
+                f"{unwritable(error, place)}; all runs are saved, and earlier findings are intact. Fix that, then write"
+                f" them with: {command_line(command)}"
+            ) from error
+        console.print(*tables)
         say(console, f"figure, table of runs and verdicts: {place}; run folders: {folder.runs}")
     _report_failures(results, console)
 
@@ -148,20 +163,33 @@ def _carry_out(command: HowToRun, plan: "Plan", folder: "SweepFolder", console: 
     """Do every run of a plan and return the results; with --dry-run, only list the runs and return None."""
     from ctmle.lab.interrupt import Interrupted
     from ctmle.lab.report.progress import SweepProgress
+    from ctmle.lab.storage.files import unwritable
     from ctmle.lab.sweeps import run_sweep
     from ctmle.lab.sweeps.engines import make_engine
+    from ctmle.lab.sweeps.sweep import Limits, TimeIsUp
 
     engine = make_engine(command.engine, address=command.address, workers=command.workers, threads=command.threads)
     if command.dry_run:
         return _list(plan, folder, engine.workers, console)
     try:
         with SweepProgress(console) as progress:
-            how = {"retries": command.retries, "drop_checkpoints": command.drop_checkpoints}
+            how: dict[str, Any] = {
+                "retries": command.retries,
+                "drop_checkpoints": command.drop_checkpoints,
+                "accept_different": command.accept_different,
+                "limits": Limits(command.time_limit, command.sweep_time_limit),
+            }
             return run_sweep(plan, folder.path, engine, watchers=(progress,), **how)
     except Interrupted as stop:
-        again = command_line(command)
-        say(console, f"{stop}; everything is saved. Continue with: {again}")
+        say(console, f"{stop}; everything is saved. Continue with: {command_line(command)}")
         raise
+    except TimeIsUp as over:
+        raise RuntimeError(f"{over}; everything is saved. Continue with: {command_line(command)}") from over
+    except OSError as error:
+        raise RuntimeError(
+            f"{unwritable(error, folder.path)}; runs that were saved before are intact. Fix that, then continue with:"
+            f" {command_line(command)}"
+        ) from error
 
 
 def _list(plan: "Plan", folder: "SweepFolder", workers: int, console: "Console") -> None:

@@ -97,8 +97,9 @@ def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
     from ctmle.lab.storage.run_folder import RunFolder
 
     folder = RunFolder.open(path)
-    job, checkpoint = Run(folder.read_experiment()), folder.read_checkpoint()
-    if not checkpoint.records:
+    job = Run(folder.read_experiment())
+    checkpoint = folder.read_checkpoint(job.fits)
+    if not checkpoint.log.records:
         again = typed("resume", folder.path)
         raise ValueError(f"{folder.path} has no finished episode yet: continue it with `{again}`")
     policy, episode = job.output(job.restore(checkpoint), "final")

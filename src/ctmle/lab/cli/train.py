@@ -1,5 +1,7 @@
 """`ctmle train` and `ctmle resume`."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, make_dataclass
 from functools import reduce
 from itertools import dropwhile
@@ -201,6 +203,8 @@ class ResumeCommand(Part):
     """Place of the environment of your own that the run was trained on, such as tank.py:Tank."""
     trust: bool = False
     """Import code from outside ctmle that the run folder names."""
+    accept_different: bool = False
+    """Continue although the machine, versions, flags or code differ: the result will not be the same bytes."""
 
 
 def resume(arguments: list[str]) -> None:
@@ -208,9 +212,14 @@ def resume(arguments: list[str]) -> None:
     command = parse(ResumeCommand, arguments, "ctmle resume")
     from rich.console import Console
 
+    from ctmle.lab.report.progress import warnings_on
     from ctmle.lab.session import Session
 
-    session, console = Session.resume(command.run, command.environment, trust=command.trust), Console()
+    console = Console()
+    with warnings_on(console):
+        session = Session.resume(
+            command.run, command.environment, trust=command.trust, accept_different=command.accept_different
+        )
     folder, checkpoint = session.folder, session.checkpoint
     if checkpoint is None:
         say(console, f"{folder.path} has no checkpoint yet: it starts from the beginning")
@@ -219,7 +228,7 @@ def resume(arguments: list[str]) -> None:
         say(console, f"skipped a bad checkpoint: {warning}")
     if checkpoint.finished:
         say(console, f"{folder.path} is finished: there is nothing to resume")
-        return _conclude(folder, session.job.experiment, checkpoint.records, console)
+        return _conclude(folder, session.job.experiment, console)
     say(console, f"resuming from {checkpoint.path}")
     return _go(session, console)
 
@@ -233,22 +242,31 @@ def _go(session: "Session", console: "Console") -> None:
     say(console, f"{title(experiment)}, {origin}; run folder {folder.path}")
     try:
         with RunDisplay(experiment.training.episodes, console) as display, warnings_on(console):
-            _, records = session.train((display,))
+            session.train((display,))
     except Interrupted as stop:
         again = typed("resume", folder.path, *naming(experiment))
         say(console, f"{stop}; everything is saved. Continue with: {again}")
         raise
-    _conclude(folder, experiment, records, console)
+    _conclude(folder, experiment, console)
 
 
-def _conclude(folder: "RunFolder", experiment: "Experiment", records: list[dict[str, Any]], console: "Console") -> None:
+def _conclude(folder: "RunFolder", experiment: "Experiment", console: "Console") -> None:
     from ctmle.lab.report.pictures import plot_learning_curve
     from ctmle.lab.report.progress import episode_table
+    from ctmle.lab.report.results import to_show
+    from ctmle.lab.storage.files import unwritable
 
-    evaluation = experiment.evaluation
-    plot_learning_curve(folder.learning_curve, title(experiment), evaluation, records)
-    console.print(episode_table(records))
-    say(console, _verdict(evaluation, records))
+    evaluation, shown = experiment.evaluation, to_show(folder.read_results())
+    console.print(episode_table(shown))
+    say(console, _verdict(evaluation, folder.read_results()))
+    try:
+        plot_learning_curve(folder.learning_curve, title(experiment), evaluation, shown)
+    except OSError as error:
+        again = typed("resume", folder.path, *naming(experiment))
+        raise RuntimeError(
+            f"{unwritable(error, folder.learning_curve)}; the run is finished and everything else is"
+            f" saved. Fix that, then draw it with: {again}"
+        ) from error
     say(console, f"run folder: {folder.path} (config, metrics, weights, data and {folder.learning_curve.name})")
     say(console, f"next: {typed('evaluate', folder.path, '--trajectories', 100, *naming(experiment))}")
 
@@ -272,12 +290,12 @@ def title(experiment: "Experiment") -> str:
     return f"{experiment.algorithm} on {experiment.environment}{noise}, {looking}"
 
 
-def _verdict(evaluation: "Evaluation", records: list[dict[str, Any]]) -> str:
-    first = next((r for r in records if r["success"]), None)
-    goal = evaluation.success
+def _verdict(evaluation: "Evaluation", records: Iterable[dict[str, Any]]) -> str:
+    first, best, goal = None, -math.inf, evaluation.success
     name, quantity = ("score", "a score") if evaluation.rule == "mean" else ("lowest_reward", "a lowest reward")
+    for record in records:
+        first, best = first or (record if record["success"] else None), max(best, record[name])
     if first is None:
-        best = max(r[name] for r in records)
         return f"no episode reached {quantity} of {goal:g} (best {best:.3f}): more --episodes may help"
     return (
         f"success: {quantity} of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"

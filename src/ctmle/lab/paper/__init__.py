@@ -17,4 +17,4 @@ class PaperRequest(Part):
     environments: tuple[Literal["pendulum", "cartpole", "acrobot"], ...] = ()
     """Systems to run on; none: those of the size."""
     preset: Literal["default", "paper"] = "default"
-    """Start of the agents' settings: those that we found to work, or the papers' tables literally."""
+    """Start of the agents' settings: those that we found to work, or those of the papers' tables and code."""

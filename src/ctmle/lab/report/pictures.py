@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ctmle.lab.experiment import Evaluation
+from ctmle.lab.report.results import MOST_SHOWN
 from ctmle.lab.report.statistics import Estimate
 from ctmle.lab.storage.files import write_whole
 
@@ -52,6 +53,9 @@ def draw_curve(
     floor: float = -np.inf,
 ) -> None:
     """Draw a mean over seeds with a band of one standard error, if it is known; lower values are drawn at `floor`."""
+    if len(x) > MOST_SHOWN:
+        some = np.linspace(0, len(x) - 1, MOST_SHOWN).astype(int)
+        x, mean, error = x[some], mean[some], None if error is None else error[some]
     axes.plot(x, np.maximum(mean, floor), color=colour, marker="o", markersize=4, label=label)
     if error is not None:
         low, high = np.maximum(mean - error, floor), np.maximum(mean + error, floor)

@@ -26,7 +26,10 @@ class RunDisplay:
     def __init__(self, episodes: int, console: Console):
         self.episodes = episodes
         self.console = console
-        self.records: list[Record] = []
+        self.first: Record | None = None
+        self.last: Record | None = None
+        self.later_seconds = 0.0
+        """Seconds of all episodes but the first, which also pays for compilation."""
         self.started = time.perf_counter()
         self.episode_started = self.started
         self.spoken: tuple[int, str] | None = None
@@ -52,7 +55,8 @@ class RunDisplay:
             say(self.console, f"{where}, {progress['looks']} looks{left}")
 
     def episode(self, record: Record) -> None:
-        self.records.append(record)
+        self.later_seconds += 0.0 if self.first is None else seconds_of(record)
+        self.first, self.last = self.first or record, record
         self.episode_started = time.perf_counter()
         if not self.live:
             say(
@@ -69,7 +73,7 @@ class RunDisplay:
         losses = [name for name in sorted(record) if name.endswith("_loss")]
         shown = [f"{name.removesuffix('_loss')} {record[name]:.3f}" for name in losses]
         table.add_row("losses", "  ".join(shown) or "-")
-        last = self.records[-1] if self.records else None
+        last = self.last
         table.add_row("test score", f"{last['score']:.3f} +- {last['score_se']:.3f}" if last else "-")
         table.add_row("looks", str(record["looks"]))
         spent, left = time.perf_counter() - self.started, self._seconds_left(record)
@@ -78,11 +82,10 @@ class RunDisplay:
 
     def _seconds_left(self, record: Record) -> float | None:
         """Estimate from the mean of finished episodes; None before the first. The first also pays for compilation."""
-        if not self.records:
+        if self.first is None or self.last is None:
             return None
-        finished = list(map(seconds_of, self.records))
-        first, last = self.records[0]["episode"], self.records[-1]["episode"]
-        mean = sum(finished[1:]) / (last - first) if last > first else finished[0] / first
+        first, last = self.first["episode"], self.last["episode"]
+        mean = self.later_seconds / (last - first) if last > first else seconds_of(self.first) / first
         spent = time.perf_counter() - self.episode_started
         return max(0.0, (self.episodes - record["episode"] + 1) * mean - spent)
 

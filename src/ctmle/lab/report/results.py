@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,6 +16,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
+from ctmle.lab.settings_file import NOT_OPTIONS
 from ctmle.lab.storage.files import write_whole
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.settings import plain, typed
@@ -47,16 +49,54 @@ class RunResult:
     """Wall clock of all its stages."""
 
 
-LOGGED: dict[str, Any] = {"episode": int, "score": int | float, "score_se": int | float, "success": bool, "looks": int}
+NUMBER = int | float
+
+LOGGED: dict[str, Any] = {"episode": int, "score": NUMBER, "score_se": NUMBER, "success": bool, "looks": int}
 """Entries of a record that comparisons read, and their types."""
 
+SHOWN: dict[str, Any] = {**LOGGED, "success_share": NUMBER, "lowest_reward": NUMBER}
+"""Entries of a record that are shown when a run ends, and their types."""
 
-def result_of(name: str, settings: Settings, records: list[dict[str, Any]], reason: str = "") -> RunResult:
+MOST_SHOWN = 4000
+"""Records that tables and pictures show; of longer logs, every second, fourth, ..."""
+
+
+def check_record(record: dict[str, Any], entries: dict[str, Any]) -> None:
+    """Raise ValueError if a record lacks one of the entries, or has something else in its place."""
+    seconds = {name: NUMBER for name in record if name.endswith("seconds")}
+    optional = {"imagined_score": NUMBER} if "imagined_score" in record else {}
+    for entry, kind in {**entries, **seconds, **optional}.items():
+        if not isinstance(record.get(entry), kind) or isinstance(record[entry], bool) != (kind is bool):
+            raise ValueError(f"the log of this run lacks {entry}, or has something else in its place")
+
+
+def summary_of(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of a record that comparisons read, and its seconds. Raises ValueError if one is missing."""
+    check_record(record, LOGGED)
+    return {**{entry: record[entry] for entry in LOGGED}, "seconds": seconds_of(record)}
+
+
+def to_show(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records to show: all of them, or if they are too many, evenly chosen ones and the last."""
+    kept, last, stride = [], [], 1
+    for number, record in enumerate(records):
+        check_record(record, SHOWN)
+        last = [record]
+        if number % stride == 0:
+            kept.append(record)
+        if len(kept) > MOST_SHOWN:
+            kept, stride = kept[::2], 2 * stride
+    return kept if kept[-1:] == last else kept + last
+
+
+def result_of(name: str, settings: Settings, records: Iterable[dict[str, Any]], reason: str = "") -> RunResult:
     """Summarise the records of a run; one with a reason has failed. Raises ValueError for records of something else."""
-    for record in records:
-        for entry, kind in LOGGED.items():
-            if not isinstance(record.get(entry), kind) or isinstance(record[entry], bool) != (kind is bool):
-                raise ValueError(f"{name}: the log of this run lacks {entry}, or has something else in its place")
+    try:
+        records = [summary_of(record) for record in records]
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if any(later["episode"] <= earlier["episode"] for earlier, later in pairwise(records)):
+        raise ValueError(f"{name}: the episodes in the log of this run are not in their order")
     first = next((record for record in records if record["success"]), None)
     return RunResult(
         name=name,
@@ -69,27 +109,27 @@ def result_of(name: str, settings: Settings, records: list[dict[str, Any]], reas
         looks=tuple(record["looks"] for record in records),
         first_success=None if first is None else first["episode"],
         looks_to_success=None if first is None else first["looks"],
-        seconds=seconds_of(*records),
+        seconds=math.fsum(record["seconds"] for record in records),
     )
 
 
-def seconds_of(*records: dict[str, Any]) -> float:
-    """Return the wall clock of all stages of episodes."""
-    return math.fsum(value for record in records for name, value in record.items() if name.endswith("seconds"))
+def seconds_of(record: dict[str, Any]) -> float:
+    """Return the wall clock of all stages of an episode."""
+    return math.fsum(value for name, value in record.items() if name.endswith("seconds"))
 
 
 def read_result(path: str) -> RunResult:
     """Read the result of a run, finished or not, from its folder. Raises ValueError if no episode has ended yet."""
     folder = RunFolder.open(path)
-    records = folder.read_results()
-    if not records:
+    result = result_of(path, options_in(folder.read_settings()), folder.read_results())
+    if not result.episodes:
         raise ValueError(f"{path} has finished no episode yet: continue with `{typed('resume', path)}`")
-    return result_of(path, options_in(folder.read_settings()), records)
+    return result
 
 
 def options_in(content: dict[str, Any]) -> Settings:
-    """Return the options in the content of a config.json, which also holds the exact parts, the system and versions."""
-    return {name: value for name, value in content.items() if name not in ("parts", "system", "versions")}
+    """Return the options in the content of a config.json, which also holds parts, system, machine and versions."""
+    return {name: value for name, value in content.items() if name not in NOT_OPTIONS}
 
 
 # Groups of runs

@@ -1,8 +1,9 @@
 """Files that outlive a crash: written whole or not at all, checked when they are read, one writer at a time.
 
-Arrays are in safetensors files: names and numbers, nothing that could run when it is loaded. No JAX in here.
+No JAX in here.
 """
 
+import ctypes
 import errno
 import fcntl
 import hashlib
@@ -18,24 +19,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-
-Arrays = dict[str, np.ndarray]
-
 UMASK = os.umask(0o077)
 """Permissions that new files do not get; temporary ones are private until they have their name."""
 os.umask(UMASK)
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of everything written here. A reader refuses all others."""
 
 LARGEST_JSON = 10_000_000
 """Bytes. No JSON file that is written here is larger."""
-
-LONGEST_LINE = 1_000_000
-"""Bytes. No line of a log that is written here is longer."""
 
 PART = ".ctmle-part"
 """Ending of files that are being written. Nobody else uses it: the next writer removes what a killed process left."""
@@ -94,6 +86,11 @@ def open_own(path: Path, flags: int) -> int:
     return descriptor
 
 
+def unwritable(error: OSError, path: Path) -> str:
+    """Say which path could not be written, and why."""
+    return f"cannot write to {error.filename or path} ({error.strerror or error})"
+
+
 def is_remnant(entry: Path) -> bool:
     """Tell whether an entry of a folder is what a process leaves that is killed before it has written anything else."""
     return entry.name == "lock" or (entry.name.startswith(".") and entry.name.endswith(PART))
@@ -149,26 +146,6 @@ def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """List the JSON objects of a log, one to a line. Raises ValueError for anything else, NaN and inf included."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no number of a log")
-
-    with open_regular(path) as file:
-        for number in count(1):
-            line = file.readline(LONGEST_LINE + 1)
-            if not line:
-                return
-            try:
-                content = json.loads(line, parse_constant=refuse) if len(line) <= LONGEST_LINE else None
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{path}, line {number}, is damaged ({error}): restore it from a copy") from error
-            if not isinstance(content, dict):
-                raise ValueError(f"{path}, line {number}, was not written by ctmle: restore it from a copy")
-            yield content
-
-
 def check_schema(path: Path, schema: Any) -> None:
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise ValueError(f"{path} has no schema version: it was not written by ctmle")
@@ -185,53 +162,6 @@ def digest(content: Any, *more: bytes) -> str:
     for part in more:
         sum_.update(part)
     return sum_.hexdigest()
-
-
-# Arrays
-
-
-def write_tensors(path: Path, arrays: Arrays, about: dict[str, Any] | None = None) -> None:
-    """Write arrays by name, and what JSON can hold `about` them."""
-    described = {"schema": SCHEMA, **(about or {})}
-    # One entry: the order of several would differ from run to run.
-    metadata = {"ctmle": json.dumps({**described, "checksum": _checksum_of(described, arrays)})}
-    write_whole(path, save(arrays, metadata=metadata))
-
-
-def read_tensors(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a file and what was said about them. Raises ValueError if it is not as it was written."""
-    arrays, about = _read_safetensors(path, with_arrays=True)
-    checksum = about.pop("checksum")
-    if checksum != _checksum_of(about, arrays):
-        raise ValueError(f"{path} was changed or damaged since it was written")
-    return arrays, {key: value for key, value in about.items() if key != "schema"}
-
-
-def read_about(path: Path) -> dict[str, Any]:
-    """Return what was said about the arrays of a file without reading them. Their checksum is not checked."""
-    return _read_safetensors(path, with_arrays=False)[1]
-
-
-def _read_safetensors(path: Path, *, with_arrays: bool) -> tuple[Arrays, dict[str, Any]]:
-    open_regular(path).close()
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()} if with_arrays else {}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        raise ValueError(f"{path} is cut off, damaged or not a safetensors file ({error})") from error
-    try:
-        about = json.loads(metadata["ctmle"])
-        schema, _ = about["schema"], about["checksum"]
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} was not written by ctmle") from error
-    check_schema(path, schema)
-    return arrays, about
-
-
-def _checksum_of(described: dict[str, Any], arrays: Arrays) -> str:
-    layout = [(name, str(array.dtype), array.shape) for name, array in sorted(arrays.items())]
-    return digest([described, layout], *(arrays[name].tobytes() for name in sorted(arrays)))
 
 
 # Folders
@@ -251,7 +181,8 @@ def only_writer(folder: Path, patience: float = 0.0) -> Iterator[None]:
         check_place(place / "lock")
         for inside in (place, place / "checkpoints"):
             for half_written in [] if inside.is_symlink() else inside.glob(f".*{PART}"):
-                half_written.unlink()
+                is_folder = half_written.is_dir() and not half_written.is_symlink()
+                shutil.rmtree(half_written) if is_folder else half_written.unlink()
         yield
     finally:
         if _held.get(place) == descriptor:
@@ -310,29 +241,43 @@ def new_folder(stem: str) -> Path:
 def whole_folder(path: Path, *, replacing: bool = False) -> Iterator[Path]:
     """Give a folder to write into. It takes its name only if everything went well.
 
-    A folder that has something in it is replaced only with `replacing`.
+    A folder that has something in it is replaced only with `replacing`: a kill leaves the old one or the new one, and
+    perhaps another aside, which the next writer with the lock of the folder around removes.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    aside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", suffix=PART, dir=path.parent))
     try:
         yield aside
         aside.chmod(0o777 & ~UMASK)
         if replacing and path.exists():
             _exchange(aside, path)
+            shutil.rmtree(aside, ignore_errors=True)
         else:
             aside.replace(path)
+        sync_folder(path.parent)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
 
 
-def _exchange(new: Path, path: Path) -> None:
-    """Replace a folder that has something in it: the old one is renamed first, and removed last."""
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
-    path.replace(old)
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""Constants of Linux: paths from the current folder on; exchange two names in one step."""
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two folders in one step.
+
+    Where the system or the file system cannot, in three: a kill between them leaves the old folder aside.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if hasattr(libc, "renameat2") and not libc.renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE):
+        return
+    between = Path(tempfile.mkdtemp(prefix=f".{other.name}-", suffix=PART, dir=other.parent))
+    other.replace(between)
     try:
-        new.replace(path)
+        one.replace(other)
     except BaseException:
-        old.replace(path)
+        between.replace(other)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    between.replace(one)

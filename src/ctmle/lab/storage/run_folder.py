@@ -1,40 +1,39 @@
 """A run on the disk: one folder with its settings, its log, its checkpoints and its trained parts."""
 
-import json
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from ctmle.lab.experiment import Experiment, from_json, to_json
 from ctmle.lab.machine import versions
 from ctmle.lab.storage.files import (
-    Arrays,
     digest,
     is_remnant,
     new_folder,
     only_writer,
     own_folder,
-    read_about,
     read_json,
-    read_lines,
-    read_tensors,
     write_json,
-    write_tensors,
     write_whole,
 )
+from ctmle.lab.storage.log import Log, Mark, Record, read_records
+from ctmle.lab.storage.tensors import Arrays, Layout, read_about, read_tensors, write_tensors
 from ctmle.settings import typed
 
-Record = dict[str, Any]
+Fits = Callable[[Path, Layout], None]
+"""Raises ValueError if the arrays that a file declares are not those of a run."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run as it was at one instant: the agent's arrays, and the records of the episodes that had ended."""
+    """A run as it was at one instant: the agent's arrays, and how far its log was."""
 
     path: Path
     arrays: Arrays
-    records: list[Record]
+    log: Mark
     finished: bool
     warnings: tuple[str, ...] = ()
     """Newer checkpoints that could not be read, and why."""
@@ -57,6 +56,11 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def finished_file(self) -> Path:
+        """What is left of the checkpoints of a finished run whose checkpoints were dropped."""
+        return self.path / "finished.json"
+
+    @property
     def learning_curve(self) -> Path:
         return self.path / "learning_curve.png"
 
@@ -64,7 +68,9 @@ class RunFolder:
     def checkpoints(self) -> list[Path]:
         """Checkpoint files from old to new."""
         found = own_folder(self.path / "checkpoints").glob("[0-9]*.safetensors")
-        return sorted((path for path in found if path.stem.isdigit()), key=lambda path: int(path.stem))
+        return sorted(
+            (path for path in found if path.stem.isdecimal() and path.stem.isascii()), key=lambda path: int(path.stem)
+        )
 
     def tensors(self, name: str) -> Path:
         """Return the path of one trained part: `policy`, `critic`, `model` or `data`."""
@@ -72,18 +78,31 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """True if the log is complete and the newest checkpoint, if any, is marked finished."""
+        """True if the newest checkpoint, or what is left of dropped ones, says so, and the log is as long.
+
+        Without either, as after checkpoints were deleted by hand, the log alone must be complete.
+        """
         try:
             settings = self.read_settings()
-            complete = is_complete(settings["episodes"], settings["stop_at_success"], self.read_metrics())
-            return complete and all(read_about(path).get("finished") is True for path in self.checkpoints[-1:])
+            if not self.finished_file.exists() and not self.checkpoints:
+                return _is_complete(settings, self.read_metrics())
+            (end,) = [read_json(self.finished_file)] if self.finished_file.exists() else map(read_about, self._newest)
+            as_long = self.metrics_file.stat().st_size == Mark.from_json(end.get("log")).size
+            return as_long and end.get("finished") is True and end.get("run") == digest(settings)
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
+    @property
+    def _newest(self) -> list[Path]:
+        return self.checkpoints[-1:]
+
     @staticmethod
-    def create(experiment: Experiment) -> "RunFolder":
-        """Make a new folder with the settings in it; raise ValueError if there is something in it already."""
-        content = {**to_json(experiment), "versions": versions()}
+    def create(experiment: Experiment, machine: dict[str, Any] | None = None) -> "RunFolder":
+        """Make a new folder with the settings in it, and what of the `machine` has a say in the run's numbers.
+
+        Raises ValueError if there is something in the folder already.
+        """
+        content = {**to_json(experiment), "versions": versions(), "machine": machine or {}}
         out = experiment.files.out
         path = new_folder(f"runs/{default_name(experiment)}") if out is None else Path(out)
         _refuse_occupied(path)
@@ -92,7 +111,7 @@ class RunFolder:
             _refuse_occupied(path)
             (path / "checkpoints").mkdir(exist_ok=True)
             folder = RunFolder(path, digest(content))
-            folder.write_metrics([])
+            write_whole(folder.metrics_file, b"")
             write_json(folder.config_file, content)  # the last: a folder without it holds no run
         return folder
 
@@ -116,53 +135,62 @@ class RunFolder:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ValueError(f"{self.config_file}: {reason}") from error
 
-    def write_metrics(self, records: list[Record]) -> None:
-        """Write one JSON line per episode; NaN and inf are refused."""
-        lines = [json.dumps(record, allow_nan=False) + "\n" for record in records]
-        write_whole(self.metrics_file, "".join(lines).encode())
+    def continue_log(self, mark: Mark = Mark()) -> Log:
+        """Return the log, to append to from `mark` on. Raises ValueError if what is before was changed."""
+        return Log(self.metrics_file, mark)
+
+    def write_log(self, records: list[Record]) -> Log:
+        """Write the log anew, and return it to append to."""
+        write_whole(self.metrics_file, b"")
+        log = Log(self.metrics_file)
+        log.append(*records)
+        return log
 
     def read_metrics(self) -> list[Record]:
         """Return the records of the log. Raises ValueError for a log that is damaged."""
-        return list(read_lines(self.metrics_file))
+        return list(read_records(self.metrics_file))
 
-    def read_results(self) -> list[Record]:
-        """Return the records of the log, which must agree with the newest good checkpoint: scores may not be edited."""
-        records, saved = self.read_metrics(), []
-        for path in self.checkpoints[-1:]:
+    def read_results(self) -> Iterator[Record]:
+        """List the records of the log that the newest good checkpoint vouches for: scores may not be edited."""
+        run, mark = digest(self.read_settings()), None
+        for path in (self.finished_file, *reversed(self.checkpoints)):
             with suppress(ValueError):  # a damaged checkpoint says nothing about the log
-                saved = read_about(path).get("records")
-        if _are_records(saved) and records[: len(saved)] != saved:
-            raise ValueError(
-                f"{self.metrics_file} was changed since its run wrote it: restore it from a copy of the run"
-            )
-        return records
+                end = read_json(path) if path == self.finished_file else read_about(path)
+                if end.get("run") == run:
+                    mark = Mark.from_json(end.get("log"))
+                    break
+        return read_records(self.metrics_file, mark)
 
-    def save_checkpoint(self, arrays: Arrays, records: list[Record], *, finished: bool, keep: int) -> None:
+    def save_checkpoint(self, arrays: Arrays, log: Mark, *, finished: bool, keep: int) -> None:
         """Add a checkpoint; the `keep` newest stay."""
         old = self.checkpoints
         number = int(old[-1].stem) + 1 if old else 1
-        about = {"run": self.identity, "records": records, "finished": finished}
+        about = {"run": self.identity, "log": log.to_json(), "finished": finished}
         write_tensors(self.path / "checkpoints" / f"{number:06d}.safetensors", arrays, about)
         for path in self.checkpoints[:-keep]:
             path.unlink()
 
     def drop_checkpoints(self) -> None:
-        """Delete the checkpoints of a finished run, the oldest first: the last one left says that it is finished."""
+        """Delete the checkpoints of a finished run; that it is finished, and its log's mark, are kept."""
+        for path in self._newest:
+            write_json(self.finished_file, read_about(path))
         for path in self.checkpoints:
             path.unlink()
 
-    def read_checkpoint(self) -> Checkpoint:
-        """Return the newest good checkpoint. Raises ValueError if there is none."""
+    def read_checkpoint(self, fits: Fits | None = None) -> Checkpoint:
+        """Return the newest good checkpoint. Raises ValueError if there is none.
+
+        With `fits`, what a checkpoint declares is compared with what its run would have before memory is taken for it.
+        """
         run, warnings = digest(self.read_settings()), []
         for path in reversed(self.checkpoints):
             try:
-                arrays, about = read_tensors(path)
+                about = read_about(path)
                 if about.get("run") != run:
                     raise ValueError(f"{path} belongs to another run")
-                records, finished = about.get("records"), about.get("finished")
-                if not isinstance(finished, bool) or not _are_records(records):
-                    raise ValueError(f"{path} does not say what its run had done")
-                return Checkpoint(path, arrays, records, finished, tuple(warnings))
+                arrays, _ = read_tensors(path, None if fits is None else partial(fits, path))
+                finished, log = about.get("finished") is True, Mark.from_json(about.get("log"))
+                return Checkpoint(path, arrays, log, finished, tuple(warnings))
             except ValueError as error:
                 warnings.append(str(error))
         if warnings:
@@ -187,14 +215,10 @@ def short_name(environment: str) -> str:
     return kind.lower() if place else kind
 
 
-def is_complete(episodes: int, stop_at_success: bool, records: list[Record]) -> bool:
+def _is_complete(settings: dict[str, Any], records: list[Record]) -> bool:
     """Tell whether a run with these records has nothing left to do."""
-    stopped = stop_at_success and any(record["success"] for record in records)
-    return stopped or (bool(records) and records[-1]["episode"] >= episodes)
-
-
-def _are_records(records: Any) -> TypeGuard[list[Record]]:
-    return isinstance(records, list) and all(isinstance(record, dict) for record in records)
+    stopped = settings["stop_at_success"] and any(record["success"] for record in records)
+    return stopped or (bool(records) and records[-1]["episode"] >= settings["episodes"])
 
 
 def _refuse_occupied(path: Path) -> None:

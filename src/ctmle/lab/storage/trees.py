@@ -1,5 +1,6 @@
 """Pytrees in tensor files: each array is named after its place in the tree."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ctmle.lab.storage.files import Arrays, read_tensors, write_tensors
+from ctmle.lab.storage.tensors import Arrays, Layout, layout_of, read_tensors, write_tensors
 
 Tree = TypeVar("Tree")
 
@@ -20,7 +21,7 @@ def save_tree(path: Path, tree: Any) -> None:
 
 def load_tree(path: Path, like: Tree) -> Tree:
     """Return a pytree with the structure and shapes of `like` and the arrays of the file."""
-    return fill(path, read_tensors(path)[0], like)
+    return fill(path, read_tensors(path, partial(check_layout, path, like=like))[0], like)
 
 
 def arrays_of(tree: Any) -> Arrays:
@@ -28,26 +29,30 @@ def arrays_of(tree: Any) -> Arrays:
     return {name: _to_numpy(leaf) for name, leaf in _named_arrays(tree)}
 
 
-def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
-    """Replace the arrays of `like`, or shapes of arrays, by those of the same names.
-
-    Raises ValueError, which names `path`, if they do not fit.
-    """
+def check_layout(path: Path, layout: Layout, like: Any) -> None:
+    """Raise ValueError, which names `path`, if arrays of these types and shapes do not fit a tree."""
     wanted = {name: _stored_as(leaf) for name, leaf in _named_arrays(like)}
-    if arrays.keys() != wanted.keys():
-        odd = sorted(arrays.keys() ^ wanted.keys())[0]
+    if layout.keys() != wanted.keys():
+        odd = sorted(layout.keys() ^ wanted.keys())[0]
         where = "lacks" if odd in wanted else "has an unexpected"
         raise ValueError(
             f"{path} does not fit this run: it {where} '{odd}'. If another version of ctmle wrote it, continue"
             " with that version, or start the run again in another folder"
         )
     for name, leaf in wanted.items():
-        found = arrays[name]
-        if (found.dtype, found.shape) != (leaf.dtype, leaf.shape):
+        dtype, shape = layout[name]
+        if (dtype, shape) != (leaf.dtype, leaf.shape):
             raise ValueError(
-                f"{path} does not fit this run: '{name}' is {found.dtype}{list(found.shape)},"
-                f" not {leaf.dtype}{list(leaf.shape)}"
+                f"{path} does not fit this run: '{name}' is {dtype}{list(shape)}, not {leaf.dtype}{list(leaf.shape)}"
             )
+
+
+def fill(path: Path, arrays: Arrays, like: Tree) -> Tree:
+    """Replace the arrays of `like`, or shapes of arrays, by those of the same names.
+
+    Raises ValueError, which names `path`, if they do not fit.
+    """
+    check_layout(path, layout_of(arrays), like)
 
     def replace(place: Any, leaf: Any) -> Any:
         return _from_numpy(arrays[jax.tree_util.keystr(place)], leaf) if _has_shape(leaf) else leaf

@@ -1,5 +1,6 @@
 """The driver of a sweep: gives runs to workers, receives their reports, and keeps one line of each run."""
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -18,8 +19,23 @@ from ctmle.lab.sweeps.work import Report, Task
 HEARTBEAT = 0.5
 """Seconds between two checks for a signal."""
 
+GRACE = 60.0
+"""Seconds that a worker has to reach a checkpoint once a time limit has passed. Then it is ended."""
+
 TABLE_EVERY, TABLE_SHARE = 1.0, 0.02
 """Least seconds between two writes of the table of results, and the largest share of all time that they may take."""
+
+
+class TimeIsUp(Exception):  # noqa: N818 - nothing went wrong
+    """The sweep stopped at checkpoints because its time limit passed."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that a run, in one attempt, and the whole sweep may take; none: as long as they like."""
+
+    run: float | None = None
+    sweep: float | None = None
 
 
 def run_sweep(
@@ -29,12 +45,15 @@ def run_sweep(
     *,
     retries: int = 2,
     drop_checkpoints: bool = False,
+    accept_different: bool = False,
+    limits: Limits = Limits(),
     watchers: tuple[SweepWatcher, ...] = (),
 ) -> list[RunResult]:
     """Do every run of the plan that is not finished in `out`; return all results, in the plan's order.
 
-    Raises Interrupted, once all workers have stopped at their checkpoints, when a signal asks to stop; ValueError for
-    a folder that holds something else, or that another sweep works on.
+    Raises Interrupted, once all workers have stopped at their checkpoints, when a signal asks to stop; TimeIsUp in the
+    same way when the sweep's time is over; ValueError for a folder that holds something else, or that another sweep
+    works on. A run that takes too long stops at a checkpoint and counts as failed.
     """
     folder = SweepFolder(out)
     folder.check_free()
@@ -42,7 +61,8 @@ def run_sweep(
     with only_writer(folder.path):
         folder.write_about(plan, engine=engine.name, threads=engine.threads, retries=retries)
         folder.runs.mkdir(exist_ok=True)
-        driver = _Driver(plan, folder, engine, retries, drop_checkpoints, watchers)
+        tasks = {"drop_checkpoints": drop_checkpoints, "accept_different": accept_different}
+        driver = _Driver(plan, folder, engine, retries, tasks, limits, watchers)
         try:
             driver.drive()
         finally:
@@ -96,7 +116,9 @@ class _Driver:
     folder: SweepFolder
     engine: Engine
     retries: int
-    drop_checkpoints: bool
+    tasks: dict[str, bool]
+    """How every run is done."""
+    limits: Limits
     watchers: tuple[SweepWatcher, ...]
 
     def __post_init__(self) -> None:
@@ -104,6 +126,10 @@ class _Driver:
         self.results = dict(self.survey.finished)
         self.waiting = Waiting(self.survey.left)
         self.running: dict[int, PlannedRun] = {}
+        self.given: dict[int, float] = {}
+        """When each worker was given its run."""
+        self.late: set[int] = set()
+        """Workers that were asked to stop because their run took too long."""
         self.failures: Counter[str] = Counter()
         self.given_up = 0
         self.pace = self.survey.pace
@@ -115,33 +141,58 @@ class _Driver:
             self.engine.start(self.folder.path, len(self.waiting))
         for watcher in self.watchers:
             watcher.begins(self.survey.prospect(self.engine.workers))
-        stopping = False
+        ends = time.monotonic() + (self.limits.sweep or math.inf)
         with Interrupt() as interrupt:  # after the start, in which Ray takes SIGTERM for itself
-            while self.running or (self.waiting and not stopping):
-                if interrupt.received and not stopping:
-                    stopping = True
-                    self.engine.stop()
-                    continue
-                if not stopping:
+            stopped_at = None
+            while self.running or (self.waiting and stopped_at is None):
+                now = time.monotonic()
+                if stopped_at is None and (interrupt.received or now > ends):
+                    stopped_at = now
+                    for worker in self.running:
+                        self.engine.stop(worker)
+                if stopped_at is None:
                     self._give()
+                    self._hurry()
+                elif now > stopped_at + GRACE and not interrupt.received:
+                    break
                 self._show()
                 for worker, report in self.engine.wait(HEARTBEAT):
-                    self._receive(self.running.pop(worker), report)
+                    self._receive(worker, report)
                 if time.monotonic() > self.table_due:
                     self.write_table()
-            if interrupt.received and self.waiting:
+            if interrupt.received and (self.waiting or self.running):
                 raise Interrupted(interrupt.received)
+            if self.waiting or self.running:
+                raise TimeIsUp(f"the sweep's time limit of {self.limits.sweep:g} s is over")
         self._show()
+
+    def _hurry(self) -> None:
+        """Stop runs that take too long; end workers that do not stop."""
+        over = {
+            worker: time.monotonic() - since - (self.limits.run or math.inf) for worker, since in self.given.items()
+        }
+        for worker in [worker for worker, seconds in over.items() if seconds > 0 and worker not in self.late]:
+            self.late.add(worker)
+            self.engine.stop(worker)
+        for worker in [worker for worker in self.late if over[worker] > GRACE]:
+            self._receive(worker, Report("stopped"))
 
     def _give(self) -> None:
         for worker in self.engine.idle():
             if self.waiting:
                 run = self.running[worker] = self.waiting.take(worker)
-                threads, drop = self.engine.threads, self.drop_checkpoints
-                task = Task.at(self.folder.runs, run.name, run.settings, threads, drop_checkpoints=drop)
-                self.engine.give(worker, task)
+                self.given[worker] = time.monotonic()
+                threads = self.engine.threads
+                self.engine.give(worker, Task.at(self.folder.runs, run.name, run.settings, threads, **self.tasks))
 
-    def _receive(self, run: PlannedRun, report: Report) -> None:
+    def _receive(self, worker: int, report: Report) -> None:
+        run, _, late = self.running.pop(worker), self.given.pop(worker), worker in self.late
+        self.late.discard(worker)
+        if late:
+            self.engine.lose(worker)  # it was asked to stop, and would stop its next run too
+            if report.ending == "stopped":
+                reason = f"it took longer than --time-limit {self.limits.run:g} s; its checkpoints are kept"
+                report = Report("failed", reason=reason)
         if report.ending == "stopped":
             return self.waiting.put(run)
         if report.ending == "failed":

@@ -15,7 +15,7 @@ import jax
 from ctmle.lab.experiment import from_settings
 from ctmle.lab.interrupt import Interrupt, Interrupted
 from ctmle.lab.machine import versions
-from ctmle.lab.report.results import Settings
+from ctmle.lab.report.results import Settings, summary_of
 from ctmle.lab.session import Session
 from ctmle.lab.storage.files import only_writer, own_folder
 from ctmle.lab.storage.run_folder import RunFolder
@@ -34,11 +34,13 @@ class Task:
     settings: Settings
     drop_checkpoints: bool = False
     """Delete the checkpoints of the finished run: they are most of its bytes, and nothing is left to continue."""
+    accept_different: bool = False
+    """Continue a run that was begun on another machine, with other versions or flags."""
 
     @staticmethod
-    def at(folder: Path, name: str, settings: Settings, threads: int, *, drop_checkpoints: bool = False) -> "Task":
+    def at(folder: Path, name: str, settings: Settings, threads: int, **how: bool) -> "Task":
         """Place a run in a folder of its name."""
-        return Task(name, {**settings, "out": str((folder / name).absolute()), "threads": threads}, drop_checkpoints)
+        return Task(name, {**settings, "out": str((folder / name).absolute()), "threads": threads}, **how)
 
     @property
     def folder(self) -> RunFolder:
@@ -58,7 +60,7 @@ class Report:
 
     ending: Literal["finished", "stopped", "failed"]
     records: tuple[dict[str, Any], ...] = ()
-    """Records of the episodes that ended, as in the run's log."""
+    """What results need of the records of the episodes that ended (`summary_of`)."""
     reason: str = ""
     """Reason of a failure."""
     again: bool = False
@@ -92,11 +94,15 @@ class Worker:
             return Report("stopped")
         except Exception as error:
             traceback.print_exc()
-            return Report("failed", _records(task.folder), _sentence(error), again=_may_succeed(error))
+            return Report("failed", _records_so_far(task.folder), _sentence(error), again=_may_succeed(error))
 
     def stop(self) -> None:
         """Stop the current run, or the next one, at its next checkpoint."""
         self.interrupt.ask()
+
+    def alive(self) -> bool:
+        """Answer, as a sign of life, while another thread works."""
+        return True
 
     def versions(self) -> dict[str, str]:
         """Return the versions that this worker has, for a driver on another machine to compare."""
@@ -121,12 +127,19 @@ def _train(task: Task, interrupt: Interrupt) -> None:
     if content_of(folder.read_settings()) != content_of(task.settings):
         raise ValueError(f"{folder.path} holds a run with other settings: choose another --out, or delete it")
     if not folder.finished:
-        Session.resume(folder.path, task.settings["environment"]).train(interrupt=interrupt)
+        accept = task.accept_different
+        session = Session.resume(folder.path, task.settings["environment"], accept_different=accept)
+        session.train(interrupt=interrupt)
 
 
 def _records(folder: RunFolder) -> tuple[dict[str, Any], ...]:
+    """Return what results need of the records. Raises ValueError if the log was changed."""
+    return tuple(map(summary_of, folder.read_results()))
+
+
+def _records_so_far(folder: RunFolder) -> tuple[dict[str, Any], ...]:
     try:
-        return tuple(folder.read_metrics())
+        return _records(folder)
     except (OSError, ValueError):  # a run can fail before it has a log
         return ()
 

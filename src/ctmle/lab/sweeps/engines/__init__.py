@@ -8,11 +8,15 @@ import ctmle
 from ctmle.lab.machine import cores
 from ctmle.lab.sweeps.work import Report, Task
 
+BEAT, SILENCE = 5.0, 60.0
+"""Seconds between two signs of life of a worker, and seconds without one after which it counts as lost."""
+
 
 class Engine(ABC):
     """Workers by number. The driver gives a run to each idle worker and waits for reports.
 
-    A worker that is lost during a run is replaced, and reported as a failure that a retry may fix.
+    A worker that is lost during a run, or that stops answering for `SILENCE` seconds, is replaced, and reported as a
+    failure that a retry may fix.
     """
 
     name: str
@@ -39,8 +43,12 @@ class Engine(ABC):
         """Block until a run ends or `seconds` elapse; return the finished reports with their workers."""
 
     @abstractmethod
-    def stop(self) -> None:
-        """Ask every worker to stop at its next checkpoint. Each still reports."""
+    def stop(self, worker: int) -> None:
+        """Ask a worker to stop at its next checkpoint. It still reports."""
+
+    @abstractmethod
+    def lose(self, worker: int) -> None:
+        """End a worker at once. It does not report, and a new one takes its number."""
 
     @abstractmethod
     def close(self) -> None:

@@ -8,22 +8,30 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from queue import SimpleQueue
 from selectors import EVENT_READ, DefaultSelector
-from threading import Thread
+from threading import Lock, Thread
 
 from ctmle.lab.storage.files import open_own
-from ctmle.lab.sweeps.engines import Engine, environment_of_worker, workers_for
+from ctmle.lab.sweeps.engines import BEAT, SILENCE, Engine, environment_of_worker, workers_for
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 CLOSING = 5.0
 """Seconds that a process has to end by itself once its input has ended."""
 
-STOP = "stop"
-"""The line that asks a worker to stop at the next checkpoint."""
+STARTING = 60.0
+"""Seconds that a process has to start, before it must give signs of life."""
+
+STOP, ALIVE = "stop", "alive"
+"""The line that asks a worker to stop at the next checkpoint, and the line that is its sign of life."""
+
+AT_ONCE = 1_000_000
+"""Bytes that are read from a worker at a time."""
 
 
 class LocalEngine(Engine):
@@ -37,6 +45,10 @@ class LocalEngine(Engine):
         self.log = Path(os.devnull)
         self.processes: dict[int, subprocess.Popen[str]] = {}
         self.busy: set[int] = set()
+        self.heard: dict[int, float] = {}
+        """When each worker last gave a sign of life."""
+        self.unread: dict[int, bytes] = {}
+        """What each worker has written of its next line."""
         self.selector = DefaultSelector()
 
     def start(self, folder: Path, runs: int) -> None:
@@ -49,6 +61,9 @@ class LocalEngine(Engine):
         if worker not in self.processes:
             self.processes[worker] = _start_process(self.threads, self.log)
             self.selector.register(_output(self.processes[worker]), EVENT_READ, worker)
+            self.unread[worker] = b""
+            self.heard[worker] = time.monotonic() + STARTING
+        self.heard[worker] = max(self.heard[worker], time.monotonic())
         self.busy.add(worker)
         self._tell(worker, task.to_line())
 
@@ -57,13 +72,20 @@ class LocalEngine(Engine):
         for key, _ in self.selector.select(seconds):
             worker, at_work = key.data, key.data in self.busy
             report = self._report(worker)
-            if at_work:
+            if at_work and report is not None:
                 reports.append((worker, report))
+        for worker in [w for w in self.busy if time.monotonic() - self.heard[w] > SILENCE]:
+            self.lose(worker)
+            reports.append((worker, Report("failed", reason=f"its worker was silent for {SILENCE:g} s", again=True)))
         return reports
 
-    def stop(self) -> None:
-        for worker in self.busy:
-            self._tell(worker, STOP)
+    def stop(self, worker: int) -> None:
+        self._tell(worker, STOP)
+
+    def lose(self, worker: int) -> None:
+        if worker in self.processes:
+            self.processes[worker].kill()
+            self._end(worker)
 
     def close(self) -> None:
         for worker in list(self.processes):
@@ -73,12 +95,17 @@ class LocalEngine(Engine):
         with suppress(BrokenPipeError):  # if it is gone, the end of its output will show it
             print(line, file=self.processes[worker].stdin, flush=True)
 
-    def _report(self, worker: int) -> Report:
-        """Read the report of a process, or report that it ended without one."""
-        line = _output(self.processes[worker]).readline()
-        if line.endswith("\n"):
-            self.busy.discard(worker)
-            return Report.from_line(line)
+    def _report(self, worker: int) -> Report | None:
+        """Read what a process has written: signs of life, or its report. Report that it ended without one."""
+        content = os.read(_output(self.processes[worker]).fileno(), AT_ONCE)
+        if content:
+            self.heard[worker] = time.monotonic()
+            *lines, self.unread[worker] = (self.unread[worker] + content).split(b"\n")
+            reports = [line for line in lines if line.decode() != ALIVE]
+            if reports:
+                self.busy.discard(worker)
+                return Report.from_line(reports[0].decode())
+            return None
         fate = self._end(worker)
         return Report("failed", reason=f"its worker {fate} (see {self.log})", again=True)
 
@@ -123,10 +150,24 @@ def _output(process: subprocess.Popen[str]) -> TextIOWrapper:
 def work() -> None:
     """Do tasks until the input ends: the main function of a worker process. Never returns."""
     reports = _keep_for_reports()
-    worker, tasks = Worker(), SimpleQueue[str]()
+    worker, tasks, one_at_a_time = Worker(), SimpleQueue[str](), Lock()
+
+    def tell(line: str) -> None:
+        with one_at_a_time:
+            print(line, file=reports, flush=True)
+
     Thread(target=_listen, args=(worker, tasks), daemon=True).start()
+    Thread(target=_beat, args=(tell,), daemon=True).start()
     while True:
-        print(worker.do(Task.from_line(tasks.get())).to_line(), file=reports, flush=True)
+        tell(worker.do(Task.from_line(tasks.get())).to_line())
+
+
+def _beat(tell: Callable[[str], None]) -> None:
+    """Give signs of life for as long as the driver reads them."""
+    with suppress(OSError):
+        while True:
+            tell(ALIVE)
+            time.sleep(BEAT)
 
 
 def _listen(worker: Worker, tasks: SimpleQueue[str]) -> None:
