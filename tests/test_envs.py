@@ -106,6 +106,15 @@ def test_every_environment_is_pure_and_batches(name):
     assert jax.vmap(env.reward)(x, u).shape == (5,)
 
 
+@pytest.mark.parametrize("env", [CartPole, CartPoleSwingUp, Acrobot])
+def test_starts_are_near_the_papers_or_exactly_there(env):
+    keys = jax.random.split(jax.random.key(0), 100)
+    fixed, near = (jax.vmap(made.reset)(keys) for made in (env(start_width=0.0), env()))
+    assert np.all(np.asarray(fixed) == np.asarray(fixed[0]))
+    width = np.abs(np.asarray(near - fixed)).max(axis=0)
+    assert np.all((0.9 * env().start_width < width) & (width <= env().start_width + 1e-6))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

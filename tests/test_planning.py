@@ -114,6 +114,15 @@ def test_starts_mix_data_reset_and_box():
     assert abs(box.mean() - 1.0) < 0.3
 
 
+def test_seen_starts_may_be_those_of_the_newest_trajectories():
+    env, starts = LinearQuadratic(), MixedStarts(reset_share=0.0, box_share=0.0, recent=1)
+    context = context_of(env, jnp.asarray([[-3.0], [0.0], [5.0]]))
+    newer = Trajectory(jnp.zeros(2), jnp.asarray([[1.0], [2.0]]), jnp.zeros((2, 1)), jnp.zeros(()))
+    context = eqx.tree_at(lambda c: c.data, context, context.data.add(newer))
+    _, chosen = starts.sample(starts.prepare(context), jax.random.key(0), 2, 50)
+    assert set(np.asarray(chosen).ravel()) == {1.0, 2.0}
+
+
 def test_actor_critic_finds_the_known_optimum():
     """On the true linear-quadratic SDE, the policy's slope at 0 comes near the Riccati gain (discounting lowers it)."""
     env = LinearQuadratic(sigma=1.0)
@@ -176,6 +185,53 @@ def test_optimism_is_one_to_ten_from_episode_2_on_and_fades_with_eta(episode):
     assert float(table.share(now)) == pytest.approx(0.1)
     assert float(weak.share(now)) == pytest.approx(0.001)
     assert table.eta(episode) == 4.0 / episode
+
+
+def test_a_literal_eta_lets_optimism_grow_with_the_episode():
+    table, literal = Optimism(), Optimism(annealing="literal")
+    assert float(literal.share(jnp.asarray(1))) == 0.0
+    for episode in (2, 5, 10):
+        now = jnp.asarray(episode)
+        assert float(literal.share(now)) == pytest.approx(episode * float(table.share(now)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "gap", "steps"),
+    [
+        ({}, 0.125, (10, 0.1)),
+        ({"samples": 5, "step": 0.125}, 0.125, (5, 0.125)),
+        ({"samples": 5, "step": 0.125}, 0.5, (20, 0.125)),
+        ({"samples": 5, "step": 2.0}, 0.03, (5, 0.03)),
+        ({"samples": 3, "step": 0.1}, 0.125, (6, 0.0625)),
+    ],
+)
+def test_imagined_trajectories_last_for_seconds_or_for_samples_of_the_gap(settings, gap, steps):
+    assert ActorCritic(**settings).steps(gap) == steps
+
+
+def test_a_rollout_of_samples_is_as_long_as_their_gaps_and_saturation_costs_only_if_it_is_asked_to():
+    """On one trajectory of a constant reward 1 the actor's loss is minus the discounted time, plus the cost."""
+
+    class Constant(LinearQuadratic):
+        def reward(self, x, u):
+            return jnp.ones(())
+
+    env = Constant(sigma=0.0)
+    spec = env.spec
+    losses = {}
+    for cost in (0.0, 0.5):
+        improver = ActorCritic(hidden=(8,), samples=4, step=0.05, particles=4, saturation_cost=cost)
+        state = improver.init(spec, jax.random.key(0))
+        saturated = eqx.tree_at(lambda s: s.feedback.net.biases[-1], state, jnp.asarray([5.0]))
+        weights = saturated.feedback.net.weights[-1]
+        saturated = eqx.tree_at(lambda s: s.feedback.net.weights[-1], saturated, jnp.zeros_like(weights))
+        blind = jax.tree.map(lambda leaf: 0 * leaf if eqx.is_array(leaf) else leaf, saturated.target)
+        saturated = eqx.tree_at(lambda s: s.target, saturated, blind)
+        context = context_of(env, jnp.asarray([[0.0], [1.0]]), improver)
+        outcome = run_updates(improver, "policy", context, saturated, Span.of(0, 1, jax.random.key(1)))
+        losses[cost] = float(outcome.metrics["actor_loss"])
+    assert losses[0.0] == pytest.approx(-5.0 * (1 - np.exp(-0.4 / 5.0)), rel=1e-3)  # 4 gaps of 0.1 s
+    assert losses[0.5] - losses[0.0] == pytest.approx(0.5 * (5.0 - 3.0) ** 2, rel=1e-3)
 
 
 def test_smooth_signals_act_alone_at_first_and_on_top_of_the_policy_later():

@@ -25,9 +25,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy_final_rate": 1.0,
         "particles": 500,
         "target_every": 100,
+        "gradient_clip": 1e5,
         "bootstrap_episodes": 5,
+        "saturation_cost": 0.0,
         "reset_starts": 0.0,
         "box_starts": 0.0,
+        "recent_starts": 5,
     },
     "quick": {
         **LOOKING,
@@ -39,7 +42,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "particles": 50,
     },
 }
-"""Options of each preset. Numbers of trajectories, and the `paper` preset, are those of the public code."""
+"""Options of each preset. Numbers of trajectories, and the `paper` preset, are those of the public code; docs/enode.md
+lists where they still differ."""
 
 
 def ENODE(  # noqa: N802 - the name of the algorithm

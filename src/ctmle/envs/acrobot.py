@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ctmle.envs.base import Control, NoisyEnv, Scalar, State
+from ctmle.settings import NonNegative
 
 GRAVITY = 9.8
 MASS = 1.0
@@ -23,6 +24,7 @@ class Acrobot(NoisyEnv):
 
     tuned = {  # noqa: RUF012
         "": {"episodes": 15},
+        "ct-mle paper": {"start_width": 0.0},
         "enode": {"initial_trajectories": 7, "exploring_trajectories": 3, "longest_step": 0.0625},
     }
 
@@ -30,13 +32,21 @@ class Acrobot(NoisyEnv):
     angles: tuple[int, ...] = eqx.field(static=True, default=(0, 1))
     underactuated: bool = eqx.field(static=True, default=False)
     """Apply torque to the second joint alone."""
+    start_width: NonNegative = eqx.field(static=True, default=0.1)
+    """Every coordinate starts uniformly within this distance of hanging at rest; 0: the paper's fixed start."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-5.0, -5.0))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(5.0, 5.0))
 
     def __init__(
-        self, sigma: float = 2.0, unit: float = 0.05, horizon: float = 10.0, underactuated: bool = False
+        self,
+        sigma: float = 2.0,
+        unit: float = 0.05,
+        horizon: float = 10.0,
+        underactuated: bool = False,
+        start_width: float = 0.1,
     ) -> None:
-        self.sigma, self.unit, self.horizon, self.underactuated = sigma, unit, horizon, underactuated
+        self.sigma, self.unit, self.horizon = sigma, unit, horizon
+        self.underactuated, self.start_width = underactuated, start_width
         if underactuated:
             self.control_low, self.control_high = (-5.0,), (5.0,)
 
@@ -70,4 +80,4 @@ class Acrobot(NoisyEnv):
         return jnp.exp(-distance - 0.01 * (w1**2 + w2**2)) - 1e-4 * jnp.sum(u**2)
 
     def reset(self, key: PRNGKeyArray) -> State:
-        return jax.random.uniform(key, (4,), minval=-0.1, maxval=0.1)
+        return jax.random.uniform(key, (4,), minval=-self.start_width, maxval=self.start_width)

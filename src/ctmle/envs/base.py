@@ -79,7 +79,8 @@ class Env(eqx.Module):
     """
 
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Options that suit this system: for every agent under "", for one agent under its name."""
+    """Options that suit this system: for every agent under "", for one agent under its name, and for one preset of an
+    agent under "AGENT PRESET"."""
 
     state_names: eqx.AbstractVar[tuple[str, ...]]
     angles: eqx.AbstractVar[tuple[int, ...]]

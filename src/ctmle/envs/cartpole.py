@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ctmle.envs.base import Control, NoisyEnv, Scalar, State
-from ctmle.settings import Positive
+from ctmle.settings import NonNegative, Positive
 
 GRAVITY = 9.8
 CART_MASS = 1.0
@@ -41,6 +41,7 @@ class CartPole(NoisyEnv):
 
     tuned = {  # noqa: RUF012
         "ct-mle": {"longest_step": 0.03125},
+        "ct-mle paper": {"start_width": 0.0},
         "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
     }
 
@@ -49,6 +50,8 @@ class CartPole(NoisyEnv):
     unit: Positive = eqx.field(static=True, default=0.075)
     bang_bang: bool = eqx.field(static=True, default=False)
     """Apply the paper's fixed force, in the direction of the control."""
+    start_width: NonNegative = eqx.field(static=True, default=0.05)
+    """Every coordinate starts uniformly within this distance of upright at rest; 0: the paper's fixed start."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-1.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(1.0,))
 
@@ -61,7 +64,7 @@ class CartPole(NoisyEnv):
         return tip_reward(x, u, length=1.0)
 
     def reset(self, key: PRNGKeyArray) -> State:
-        return jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
+        return jax.random.uniform(key, (4,), minval=-self.start_width, maxval=self.start_width)
 
 
 class CartPoleSwingUp(NoisyEnv):
@@ -70,12 +73,15 @@ class CartPoleSwingUp(NoisyEnv):
     tuned = {  # noqa: RUF012
         "": {"episodes": 15},
         "ct-mle": {"policy_updates": 500},
+        "ct-mle paper": {"policy_updates": 250, "start_width": 0.0},
         "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
     }
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("x", "v", "theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(2,))
     unit: Positive = eqx.field(static=True, default=0.04)
+    start_width: NonNegative = eqx.field(static=True, default=0.05)
+    """Every coordinate starts uniformly within this distance of hanging at rest; 0: a fixed start."""
     control_low: tuple[float, ...] = eqx.field(static=True, default=(-3.0,))
     control_high: tuple[float, ...] = eqx.field(static=True, default=(3.0,))
 
@@ -88,4 +94,4 @@ class CartPoleSwingUp(NoisyEnv):
 
     def reset(self, key: PRNGKeyArray) -> State:
         hanging = jnp.asarray([0.0, 0.0, jnp.pi, 0.0])
-        return hanging + jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)
+        return hanging + jax.random.uniform(key, (4,), minval=-self.start_width, maxval=self.start_width)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,9 @@ class Optimism(Part):
     """[eta_base] Base of the Lagrange multiplier eta_n = eta_base / n. Large: less optimism."""
     ratio: Positive = option(10.0, "optimism_ratio")
     """[10:1] Size of the fitting term over that of the planning term at eta_base = 4."""
+    annealing: Literal["per-episode", "literal"] = option("per-episode", "eta")
+    """Weight of the planning term over episodes: constant, because the fit is a mean over episodes (per-episode), or
+    growing with n as in eta' = n / (eta_base kappa) (literal)."""
 
     def eta(self, episode: int) -> float:
         """Return the annealed multiplier eta_n = eta_base / n, for n = 1, 2, ..."""
@@ -37,9 +41,10 @@ class Optimism(Part):
         It is 0 in episode 1, whose critic is untrained. Later, alg:imp-friendly maximises R + eta_n * (sum over n
         episodes of log-likelihoods); per episode that is eta_n * n = eta_base of likelihood to one R, whatever n is. So
         the share is constant, which is the paper's "stable 10:1", and a large eta_base switches optimism off, as in its
-        gap experiment.
+        gap experiment. Under the literal reading it is n times as large: 10:1 in episode 1, 1:1 in episode 10.
         """
-        return jnp.where(episode > 1, TABLE_ETA_BASE / (self.eta_base * self.ratio), 0.0)
+        grown = episode if self.annealing == "literal" else 1.0
+        return jnp.where(episode > 1, grown * TABLE_ETA_BASE / (self.eta_base * self.ratio), 0.0)
 
     def lean(
         self, advantage: Float[Array, "groups samples"], episode: Int[Array, ""]

@@ -45,6 +45,8 @@ class SDELearner(Learner):
     """Rate at the end of the stage as a share of the one at its start (cosine in between)."""
     weight_decay: NonNegative = 1e-4
     """Decoupled weight decay of AdamW."""
+    clip: Positive = option(30.0, "dynamics_clip")
+    """Largest norm of a member's gradient."""
     batch: Count = option(5, "dynamics_batch")
     """[B_dyn] Subsequences per dynamics update."""
     length: Count = option(5, "dynamics_length")
@@ -120,4 +122,4 @@ class SDELearner(Learner):
 
     @property
     def adam(self) -> Adam:
-        return Adam(self.updates, self.rate, self.final_rate, weight_decay=self.weight_decay)
+        return Adam(self.updates, self.rate, self.final_rate, clip=self.clip, weight_decay=self.weight_decay)

@@ -1,5 +1,6 @@
 """The continuous-time actor-critic: improve controls by differentiating returns through the learned SDE."""
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,16 +17,13 @@ from ctmle.models.world import Context, Values, World
 from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, rollout
 from ctmle.planning.starts import MixedStarts, Starts
-from ctmle.settings import Count, Positive, Share, Widths, option
+from ctmle.settings import Count, NonNegative, Positive, Share, Widths, option
 from ctmle.training.adam import Adam
 from ctmle.training.devices import mean_gradient
 from ctmle.training.mlp import Mlp, with_fixed_networks
 from ctmle.training.updates import Stage, Step, Trainer, Update, where_first
 
 IMPROVE = Stage("policy", 0, stream=5)
-
-SATURATION_COST = 0.01
-"""Price of saturated controls: small next to any reward; it keeps a policy alive where the reward is flat."""
 
 
 class Improver(Trainer):
@@ -60,9 +58,9 @@ class ActorCriticState(eqx.Module):
     critic_optimiser: Any
 
 
-Inputs = tuple[World, Any, Float[Array, ""]]
-"""What the updates of one compiled call share: the world with fixed networks, where rollouts start, and the weight of
-the critic in the policy's objective."""
+Inputs = tuple[World, Any, Float[Array, ""], tuple[int, float]]
+"""What the updates of one compiled call share: the world with fixed networks, where rollouts start, the weight of the
+critic in the policy's objective, and the number and length of a rollout's steps."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,10 @@ class ActorCritic(Improver):
     """[N_pol] Policy updates per episode."""
     horizon: Positive = option(1.0, "policy_horizon")
     """[H_pol] Length of imagined trajectories in seconds."""
+    samples: Count | None = option(None, "policy_samples")
+    """[H_pol] Length of imagined trajectories in gaps of the schedule; none: `policy_horizon` seconds."""
     step: Positive = option(0.1, "policy_step")
-    """Step of imagined trajectories in seconds."""
+    """Step of imagined trajectories in seconds; with `policy_samples` the longest one."""
     discount_time: Positive = 5.0
     """[tau] The discount is exp(-t / tau), tau in seconds."""
     particles: Count = 100
@@ -97,13 +97,15 @@ class ActorCritic(Improver):
     """Largest norm of a policy or critic gradient."""
     bootstrap_episodes: Count = 3
     """Episodes over which the critic's weight in the policy objective grows to 1."""
+    saturation_cost: NonNegative = 0.01
+    """Price of saturated controls: small next to any reward; it keeps a policy alive where the reward is flat."""
     starts: Starts = MixedStarts()
     """Where imagined trajectories start."""
 
     metrics = ("rollout_reach", "rollout_reward", "actor_loss", "actor_gradient", "critic_loss")
 
     def check(self) -> None:
-        if self.step > self.horizon:
+        if self.samples is None and self.step > self.horizon:
             raise ValueError(f"policy_step {self.step:g} is longer than policy_horizon {self.horizon:g}")
 
     def init(self, spec: Spec, key: PRNGKeyArray) -> ActorCriticState:
@@ -123,30 +125,30 @@ class ActorCritic(Improver):
 
     def prepare(self, stage: str, context: Context) -> Inputs:
         world = replace(context.world, sde=with_fixed_networks(context.world.sde))
-        return world, self.starts.prepare(context), jnp.minimum(1.0, context.episode / self.bootstrap_episodes)
+        bootstrap = jnp.minimum(1.0, context.episode / self.bootstrap_episodes)
+        return world, self.starts.prepare(context), bootstrap, self.steps(context.longest_gap)
 
     def update(self, stage: str, state: ActorCriticState, inputs: Inputs, step: Step) -> Update[ActorCriticState]:
         start_key, noise_key, critic_key = jax.random.split(step.key, 3)
-        world, starts, bootstrap = inputs
+        world, starts, bootstrap, (steps, length) = inputs
         members = world.sde.members
         begin, start = self.starts.sample(starts, start_key, members, self.particles // members)
-        noise = jax.random.normal(noise_key, (members, self._steps, *start.shape[1:]))
+        noise = jax.random.normal(noise_key, (members, steps, *start.shape[1:]))
 
         def actor_loss(feedback: Feedback, pieces: tuple[Members, Array, Array, Array]) -> tuple[Array, Rollout]:
             sde, begin, start, noise = pieces
-            path = rollout(replace(world, sde=sde), feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=self.step)
+            path = rollout(replace(world, sde=sde), feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=length)
             last = bootstrap * state.target(path.times[-1], path.states[-1])
-            gained = jnp.mean(returns_to_go(path.rewards, last, self.step, self.discount_time)[0])
-            return SATURATION_COST * saturation(feedback.raw(path.states)) - gained, path
+            gained = jnp.mean(returns_to_go(path.rewards, last, length, self.discount_time)[0])
+            return self.saturation_cost * saturation(feedback.raw(path.states)) - gained, path
 
         (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world.sde, begin, start, noise))
         norm = optax.tree.norm(gradient)
         updates, actor_optimiser = self._actor_adam(state.feedback, gradient, norm, state.actor_optimiser, step)
         feedback = eqx.apply_updates(state.feedback, updates)
 
-        targets = returns_to_go(
-            path.rewards, state.target(path.times[-1], path.states[-1]), self.step, self.discount_time
-        )
+        last = state.target(path.times[-1], path.states[-1])
+        targets = returns_to_go(path.rewards, last, length, self.discount_time)
         points = (path.times.reshape(-1), path.states.reshape(-1, path.states.shape[-1]), targets.reshape(-1))
         critic, critic_optimiser, critic_loss = self._fit_critic(state, points, replace(step, key=critic_key))
         refresh = (step.index + 1) % self.target_every == 0
@@ -189,9 +191,12 @@ class ActorCritic(Improver):
     def values(self, state: ActorCriticState) -> Values:
         return Values(state.critic, state.target, self.discount_time)
 
-    @property
-    def _steps(self) -> int:
-        return max(1, round(self.horizon / self.step))
+    def steps(self, gap: float) -> tuple[int, float]:
+        """Return the number of steps of an imagined trajectory and their length in seconds."""
+        if self.samples is None:
+            return max(1, round(self.horizon / self.step)), self.step
+        per_gap = max(1, math.ceil(gap / self.step - 1e-6))
+        return self.samples * per_gap, gap / per_gap
 
     @property
     def _actor_adam(self) -> Adam:

@@ -13,7 +13,7 @@ from ctmle.envs.base import Spec
 from ctmle.envs.observation import wrap_angle
 from ctmle.models.model import Particles
 from ctmle.models.world import Context
-from ctmle.settings import Part, Share, option
+from ctmle.settings import Count, Part, Share, option
 
 TimesAndStates = tuple[Float[Array, "members particles"], Particles]
 
@@ -40,6 +40,8 @@ class MixedStarts(Starts):
     """Share of imagined trajectories that start where episodes start."""
     box_share: Share = option(0.5, "box_starts")
     """Share that start anywhere in the box spanned by the data."""
+    recent: Count | None = option(None, "recent_starts")
+    """Number of newest trajectories whose states are starts; none: all."""
 
     def check(self) -> None:
         if self.reset_share + self.box_share > 1:
@@ -52,7 +54,8 @@ class MixedStarts(Starts):
         (context, (low, high)), shape = prepared, (members, particles)
         spec, data = context.spec, context.data
         kind_key, row_key, look_key, reset_key, box_key = jax.random.split(key, 5)
-        rows = jax.random.randint(row_key, shape, 0, data.count)
+        oldest = 0 if self.recent is None else jnp.maximum(0, data.count - self.recent)
+        rows = jax.random.randint(row_key, shape, oldest, data.count)
         looks = jax.random.randint(look_key, shape, 0, data.lengths[rows])
         seen = context.states[data.first[rows] + looks]
         reset = jax.vmap(jax.vmap(spec.reset))(jax.random.split(reset_key, shape))
