@@ -302,10 +302,10 @@ def test_a_sweep_whose_time_is_over_stops_at_checkpoints_and_says_how_to_go_on(t
     (tmp_path / "sweep.json").write_text(json.dumps(content))
     out = tmp_path / "sweep"
     with pytest.raises(SystemExit) as stop:
-        main(["sweep", str(tmp_path / "sweep.json"), "--out", str(out), "--workers", "1", "--sweep-time-limit", "15"])
+        main(["sweep", str(tmp_path / "sweep.json"), "--out", str(out), "--workers", "1", "--sweep-time-limit", "3"])
     said = capsys.readouterr().err
     assert stop.value.code == 1
-    assert "the sweep's time limit of 15 s is over; everything is saved. Continue with: ctmle sweep" in said
+    assert "the sweep's time limit of 3 s is over; everything is saved. Continue with: ctmle sweep" in said
     (folder,) = folders(out).values()
     assert folder.checkpoints != []
     assert not folder.finished

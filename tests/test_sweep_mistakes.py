@@ -8,6 +8,8 @@ import pytest
 from ctmle.lab.cli.main import main
 
 MISTAKES = {
+    "[base]\nagent = {}\n": "agent must be a text, not {}",
+    "[grid]\nenvironment = [[1]]\n": "environment must be a text, not [1]",
     "[grid]\nsigmaa = [1]": "there is no setting 'sigmaa': did you mean 'sigma'?",
     "[base]\nsigmaa = 1": "there is no setting 'sigmaa': did you mean 'sigma'?",
     "[gird]\nsigma = [1]": "no table is called 'gird': did you mean 'grid'?",

@@ -168,6 +168,9 @@ def presets_of(agent: str) -> dict[str, dict[str, Any]]:
 def from_settings(settings: dict[str, Any]) -> Experiment:
     """Return the experiment that settings by name ask for; environment, agent and preset decide where they start."""
     origin = {name: settings[name] for name in ORIGIN if name in settings}
+    for name, value in origin.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be a text, not {value!r}")
     return start(**origin).changed(settings)
 
 
