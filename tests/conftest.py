@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -33,6 +34,10 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(100_000, 50, 100)
 # As the command line has them on two cores, so that what is spread over devices is spread in tests too.
 jax.config.update("jax_num_cpu_devices", 2)
+
+# Shells start background jobs with SIGINT ignored, which processes that tests interrupt would inherit.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(Path(__file__).parent / "faults"))
 install_import_hook("ctmle", "beartype.beartype").__enter__()
