@@ -1,6 +1,6 @@
 """Full and read-only disks under every command, and processes with too little: exit code 1, one sentence, nothing lost.
 
-    python tests/faults/disks.py        (`make faults`)
+    python tests/faults/table.py --only disks        (`make faults` runs all classes)
 
 Disks fail by injected errors: at the first write, at each kind of file, and for good.
 """
@@ -133,9 +133,3 @@ def attack(names: Iterable[str] = tuple(COMMANDS), *, processes: bool = True) ->
         for name, survives in surroundings().items() if processes else ():
             tally.add(survives(), name)
     return tally
-
-
-if __name__ == "__main__":
-    found = attack()
-    print(found)
-    sys.exit(bool(found.failures))

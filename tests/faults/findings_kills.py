@@ -1,11 +1,10 @@
 """Kill `ctmle reproduce` at every operation on files: findings are the old ones or the new ones, and always whole.
 
-python tests/faults/findings_kills.py        (`make faults`)
+python tests/faults/table.py --only findings_kills        (`make faults` runs all classes)
 """
 
 import os
 import signal
-import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from itertools import count
@@ -101,9 +100,3 @@ def attack(every: int = 1) -> Tally:
                 tally.tried -= 1
                 return tally
     raise AssertionError("unreachable: there are numbers enough")
-
-
-if __name__ == "__main__":
-    found = attack()
-    print(found)
-    sys.exit(bool(found.failures))

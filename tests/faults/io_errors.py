@@ -1,6 +1,6 @@
 """Fail each operation of the storage layer, one after another: what was saved is whole, and the rest can be done again.
 
-    python tests/faults/io_errors.py        (`make faults`)
+    python tests/faults/table.py --only io_errors        (`make faults` runs all classes)
 
 A run's life on the disk, without its training: it begins, and saves parts, log and checkpoint three times.
 """
@@ -86,7 +86,3 @@ def attack(every: int = 1) -> Tally:
                 break
             tally.add(survived, f"{errno.errorcode[error]} at operation {number}")
     return tally
-
-
-if __name__ == "__main__":
-    print(attack())

@@ -1,12 +1,11 @@
 """Kill a real training run again and again, resume it each time, and compare with a run that was left alone.
 
-    python tests/faults/kills.py --kills 80        (`make faults`)
+    python tests/faults/table.py --only kills        (`make faults` runs all classes)
 
 Half of the kills come at random instants, half in the middle of writing a file. Nothing may be lost: the final
 weights, data and metrics (but for wall-clock entries) must be the same bytes.
 """
 
-import argparse
 import json
 import os
 import random
@@ -113,9 +112,3 @@ def attack(kills: int = 80, seed: int = 0) -> Tally:
         tally.failures += [f"{agent}: other bytes"] * found["losses"]
         tally.note += f"{agent} {found['kills']}, {found['finished runs']} finished runs; "
     return tally
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=80, help="for each agent")
-    print(attack(parser.parse_args().kills))

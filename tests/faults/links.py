@@ -1,11 +1,10 @@
 """Put links into a stranger's folder in the place of every file that is written: nothing that they lead to is touched.
 
-python tests/faults/links.py        (`make faults`)
+python tests/faults/table.py --only links        (`make faults` runs all classes)
 """
 
 import os
 import shutil
-import sys
 import tempfile
 from contextlib import chdir
 from itertools import product
@@ -77,9 +76,3 @@ def attack() -> Tally:
         for name in ("lock", "runs", "results.csv"):
             tally.add(sweep_is_harmless(name), f"{name} of a sweep")
     return tally
-
-
-if __name__ == "__main__":
-    found = attack()
-    print(found)
-    sys.exit(bool(found.failures))

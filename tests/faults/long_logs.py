@@ -1,10 +1,8 @@
 """A run with a log of a million episodes, and checkpoints with seven digits, through every command that reads them.
 
-python tests/faults/long_logs.py [--episodes 1000000]        (`make faults`)
+python tests/faults/table.py --only long_logs        (`make faults` runs all classes)
 """
 
-import argparse
-import sys
 import tempfile
 import time
 from contextlib import chdir
@@ -56,11 +54,3 @@ def attack(episodes: int = 1_000_000) -> Tally:
         Path("run/metrics.jsonl").write_bytes(content[: middle + 10] + b"6" + content[middle + 11 :])
         tally.add(run("compare", "run", seconds=SECONDS).is_a_sentence, "an edited score")
     return tally
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=1_000_000)
-    found = attack(parser.parse_args().episodes)
-    print(found)
-    sys.exit(bool(found.failures))

@@ -1,9 +1,8 @@
 """A sweep of a thousand tiny runs on workers that live through all of it: bounded memory and file descriptors.
 
-python tests/faults/many_runs.py [--runs 1000]        (`make faults`)
+python tests/faults/table.py --only many_runs        (`make faults` runs all classes)
 """
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
@@ -66,9 +65,3 @@ def attack(runs: int = 1000, workers: int = 2) -> Tally:
                        grown.items() if bytes_ > MOST_GROWTH or descriptors > MOST_DESCRIPTORS]  # fmt: skip
     tally.note = ", ".join(f"{name} +{bytes_ / 1e6:.0f} MB +{files} files" for name, (bytes_, files) in grown.items())
     return tally
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000)
-    print(attack(parser.parse_args().runs))

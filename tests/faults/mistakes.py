@@ -1,6 +1,6 @@
 """Every mistake on the command line and in files of settings (`tests/test_mistakes.py`): one line, exit code 2.
 
-python tests/faults/mistakes.py        (`make faults`)
+python tests/faults/table.py --only mistakes        (`make faults` runs all classes)
 """
 
 import re
@@ -18,7 +18,3 @@ def attack() -> Tally:
     done = subprocess.run(command, cwd=file.parent.parent, capture_output=True, text=True, check=False)
     made = [int(number) for number in re.findall(r"(\d+) bad (?:command lines|files of settings):", done.stdout)]
     return Tally(sum(made), [] if done.returncode == 0 and len(made) == 2 else [done.stdout[-500:]])
-
-
-if __name__ == "__main__":
-    print(attack())

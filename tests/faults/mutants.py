@@ -1,17 +1,15 @@
 """Damage every file that is read, by a seeded mutator: each time a sentence, a clean fallback, or the same result.
 
-    python tests/faults/mutants.py [--mutants 3000]        (`make faults`)
+    python tests/faults/table.py --only mutants        (`make faults` runs all classes)
 
 No traceback, no hang, no wrong load, and no more memory than for sound files.
 """
 
-import argparse
 import json
 import os
 import random
 import shutil
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -176,11 +174,11 @@ class Sound:
     newer: Checkpoint
     older: Checkpoint
     scores: str
-    """What `compare` prints."""
+    """Output of `compare`."""
     dropped: str
-    """What it prints for the run whose checkpoints were dropped."""
+    """Output of `compare` for the run whose checkpoints were dropped."""
     score: str
-    """What `evaluate` prints."""
+    """Output of `evaluate`."""
     table: bytes
     """The sweep's results.csv."""
 
@@ -322,7 +320,7 @@ def tables(sound: Sound, chance: random.Random) -> bool:
 KINDS: dict[Callable[[Sound, random.Random], bool], float] = {
     checkpoints: 0.3, config: 0.18, log: 0.2, lock: 0.04, half_written: 0.04, ends: 0.08, plans: 0.1, tables: 0.06,
 }  # fmt: skip
-"""What is damaged, and its share of all mutants."""
+"""Files to damage, and their shares of all mutants."""
 
 
 def attack(mutants: int = 3000, seed: int = 0) -> Tally:
@@ -362,11 +360,3 @@ def _restore(sound: Path, damaged: Path) -> None:
         elif not target.exists() or target.stat().st_nlink > 1 or target.read_bytes() != path.read_bytes():
             target.unlink(missing_ok=True)
             shutil.copy(path, target)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutants", type=int, default=3000)
-    found = attack(parser.parse_args().mutants)
-    print(found)
-    sys.exit(bool(found.failures))

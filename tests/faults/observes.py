@@ -1,9 +1,8 @@
 """Give every agent trajectories that make no sense: each is refused by the name of its entry, or learned from rightly.
 
-python tests/faults/observes.py        (`make faults`; a process of its own, because tests check types at every call)
+python tests/faults/table.py --only observes        (`make faults` runs all classes)
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -131,9 +130,3 @@ def attack() -> Tally:
         for name, entry, trajectory, refused in cases():
             tally.add(survives(agent, state, entry, trajectory, refused), f"{agent_name}: {name}")
     return tally
-
-
-if __name__ == "__main__":
-    found = attack()
-    print(found)
-    sys.exit(bool(found.failures))

@@ -1,6 +1,6 @@
 """Begin runs at the same instant, in one folder and under one default name: no two of them may share a folder.
 
-python tests/faults/starts.py        (`make faults`)
+python tests/faults/table.py --only starts        (`make faults` runs all classes)
 """
 
 import os
@@ -51,7 +51,3 @@ def attack(rounds: int = 10, together_: int = 10) -> Tally:
             tried += 2 * together_
         os.chdir("/")
     return Tally(tried, ["a shared folder"] * shared)
-
-
-if __name__ == "__main__":
-    print(attack())

@@ -1,9 +1,8 @@
 """Kill drivers and workers of a real sweep again and again: it ends with the same bytes as one that was left alone.
 
-python tests/faults/sweep_kills.py [--kills 40]        (`make faults`)
+python tests/faults/table.py --only sweep_kills        (`make faults` runs all classes)
 """
 
-import argparse
 import json
 import os
 import random
@@ -88,9 +87,3 @@ def attack(kills: int = 40, seed: int = 0) -> Tally:
                 tally.failures.append(f"{out}: other bytes")
     tally.note = f"{sweeps} sweeps of {SEEDS} runs"
     return tally
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=40)
-    print(attack(parser.parse_args().kills))

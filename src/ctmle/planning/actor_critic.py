@@ -59,8 +59,8 @@ class ActorCriticState(eqx.Module):
 
 
 Inputs = tuple[World, Any, Float[Array, ""], tuple[int, float]]
-"""What the updates of one compiled call share: the world with fixed networks, where rollouts start, the weight of the
-critic in the policy's objective, and the number and length of a rollout's steps."""
+"""Values that the updates of one compiled call share: the world with fixed networks, where rollouts start, the weight
+of the critic in the policy's objective, and the number and length of a rollout's steps."""
 
 
 @dataclass(frozen=True)

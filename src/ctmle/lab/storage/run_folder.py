@@ -57,7 +57,7 @@ class RunFolder:
 
     @property
     def finished_file(self) -> Path:
-        """What is left of the checkpoints of a finished run whose checkpoints were dropped."""
+        """The end of a finished run, kept in place of checkpoints that were dropped."""
         return self.path / "finished.json"
 
     @property
@@ -86,15 +86,12 @@ class RunFolder:
             settings = self.read_settings()
             if not self.finished_file.exists() and not self.checkpoints:
                 return _is_complete(settings, self.read_metrics())
-            (end,) = [read_json(self.finished_file)] if self.finished_file.exists() else map(read_about, self._newest)
+            dropped = self.finished_file.exists()
+            end = read_json(self.finished_file) if dropped else read_about(self.checkpoints[-1])
             as_long = self.metrics_file.stat().st_size == Mark.from_json(end.get("log")).size
             return as_long and end.get("finished") is True and end.get("run") == digest(settings)
         except (OSError, ValueError, KeyError, TypeError):
             return False
-
-    @property
-    def _newest(self) -> list[Path]:
-        return self.checkpoints[-1:]
 
     @staticmethod
     def create(experiment: Experiment, machine: dict[str, Any] | None = None) -> "RunFolder":
@@ -172,9 +169,10 @@ class RunFolder:
 
     def drop_checkpoints(self) -> None:
         """Delete the checkpoints of a finished run; that it is finished, and its log's mark, are kept."""
-        for path in self._newest:
-            write_json(self.finished_file, read_about(path))
-        for path in self.checkpoints:
+        found = self.checkpoints
+        if found:
+            write_json(self.finished_file, read_about(found[-1]))
+        for path in found:
             path.unlink()
 
     def read_checkpoint(self, fits: Fits | None = None) -> Checkpoint:

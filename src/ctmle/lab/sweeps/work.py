@@ -60,7 +60,7 @@ class Report:
 
     ending: Literal["finished", "stopped", "failed"]
     records: tuple[dict[str, Any], ...] = ()
-    """What results need of the records of the episodes that ended (`summary_of`)."""
+    """Entries that results need of the records of ended episodes (`summary_of`)."""
     reason: str = ""
     """Reason of a failure."""
     again: bool = False

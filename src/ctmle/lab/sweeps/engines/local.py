@@ -48,7 +48,7 @@ class LocalEngine(Engine):
         self.heard: dict[int, float] = {}
         """When each worker last gave a sign of life."""
         self.unread: dict[int, bytes] = {}
-        """What each worker has written of its next line."""
+        """The beginning of each worker's next line, as far as it has been read."""
         self.selector = DefaultSelector()
 
     def start(self, folder: Path, runs: int) -> None:
