@@ -15,11 +15,12 @@ import jax
 import jax.numpy as jnp
 
 from ctmle.data.batches import Transitions, sample_transitions
+from ctmle.data.drive import ControlLaw
 from ctmle.envs import Env
 from ctmle.lab.session import Session
-from ctmle.models import SDE, LinearisedMoments
+from ctmle.models import SDE, Gap, LinearisedMoments
 from ctmle.models.integrate import SolverKind, mean_path
-from ctmle.models.laws import LONGEST_SEGMENT, ControlLaw
+from ctmle.models.laws import LONGEST_SEGMENT
 
 METHODS: tuple[tuple[SolverKind, int], ...] = tuple(
     (solver, steps) for steps in (1, 2, 4) for solver in ("rk3", "rk4", "dopri5")
@@ -65,7 +66,7 @@ def variances(truth: Truth, control: ControlLaw, batch: Transitions) -> dict[str
     found = {}
     for segments in (1, 2, 4):
         how = LinearisedMoments("rk3", LONGEST_SEGMENT * segments / 8)
-        law = how(truth, control, batch.t, batch.y, batch.gap, longest_gap=segments * LONGEST_SEGMENT)
+        law = how(truth, Gap(control, batch.t, batch.y, batch.gap, segments * LONGEST_SEGMENT))
         ratio = jnp.diagonal(law.covariance(), axis1=-2, axis2=-1) / simulated
         found[f"variance, {segments} segments"] = jnp.median(ratio[long], axis=0).tolist()
     return found

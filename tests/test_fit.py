@@ -14,6 +14,7 @@ from ctmle.models import (
     Context,
     DiagonalNetwork,
     DriftNetwork,
+    Gap,
     NegativeLogLikelihood,
     Optimism,
     SDELearner,
@@ -89,7 +90,7 @@ def test_optimism_reaches_its_share_of_the_gradient_and_no_sample_repels_the_mod
     assert float(jnp.max(jnp.abs(lean))) == LARGEST_LEAN  # some samples are capped
     control = lambda t, y: jnp.zeros((*y.shape[:-1], 1))  # noqa: E731
     member = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, fit.ensemble.stacked)
-    law = eqx.filter_jit(learner.law)(member, control, batch.t, batch.y, batch.gap, longest_gap=0.125)
+    law = eqx.filter_jit(learner.law)(member, Gap(control, batch.t, batch.y, batch.gap, 0.125))
     residual = SPEC.observation.residual(batch.y_next, law.mean)
 
     of_fitting = jax.grad(lambda r: jnp.sum(objective(law, r, batch.gap, key)))
@@ -106,7 +107,7 @@ def test_optimism_reaches_its_share_of_the_gradient_and_no_sample_repels_the_mod
         trained, fixed = trained_part(learner.model, fit.ensemble)
 
         def losses(sde):
-            law = learner.law(sde, batch.drives.control(SPEC), batch.t, batch.y, batch.gap, longest_gap=0.125)
+            law = learner.law(sde, Gap(batch.drives.control(SPEC), batch.t, batch.y, batch.gap, 0.125))
             residual = SPEC.observation.residual(batch.y_next, law.mean)
             leverage = jax.lax.stop_gradient(objective.leverage(law, batch.gap))
             of_sample = weights[0] * objective(law, residual, batch.gap, key)

@@ -1,7 +1,7 @@
 """The transition law: against matrix exponentials, against diffrax, and in its options."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +15,7 @@ from scipy.integrate import quad_vec
 from scipy.linalg import expm
 
 from ctmle.envs import Pendulum
-from ctmle.models import SDE, DiagonalNetwork, EulerCovariance, Gaussian, LinearisedMoments, NetworkSDE
+from ctmle.models import SDE, DiagonalNetwork, EulerCovariance, Gap, Gaussian, LinearisedMoments, NetworkSDE
 from ctmle.models.laws import LONGEST_SEGMENT, steps_for
 
 pytestmark = pytest.mark.usefixtures("x64", "strict_dtypes")
@@ -53,7 +53,13 @@ def law_with(
     segments: int = 1, steps: int = 1, solver: Any = "rk4", kind: Any = LinearisedMoments
 ) -> Callable[..., Gaussian]:
     """Return a compiled law that takes so many segments to a gap, and so many steps to a segment."""
-    return eqx.filter_jit(partial(kind(solver, LONGEST_SEGMENT / steps), longest_gap=segments * LONGEST_SEGMENT))
+    law = kind(solver, LONGEST_SEGMENT / steps)
+
+    @eqx.filter_jit
+    def after(sde, control, t, y, seconds, **known):
+        return law(sde, Gap(control, t, y, seconds, segments * LONGEST_SEGMENT, **known))
+
+    return after
 
 
 def law_of(segments: int, gap: float, kind: Any = LinearisedMoments, solver: Any = "rk4"):

@@ -104,7 +104,11 @@ OBJECTIVES = Registry(
 LAWS = Registry(
     "law",
     "ctmle.laws",
-    {"moments": "ctmle.models.laws:LinearisedMoments", "euler": "ctmle.models.laws:EulerCovariance"},
+    {
+        "bridge": "ctmle.models.bridge:Bridge",
+        "moments": "ctmle.models.moments:LinearisedMoments",
+        "euler": "ctmle.models.laws:EulerCovariance",
+    },
 )
 
 REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, OBJECTIVES, LAWS)

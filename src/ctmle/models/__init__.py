@@ -1,8 +1,10 @@
 """What we believe: learned SDEs, their transition laws, and how they are fitted."""
 
+from ctmle.models.bridge import Bridge as Bridge
 from ctmle.models.gaussian import Gaussian as Gaussian
-from ctmle.models.laws import EulerCovariance as EulerCovariance, Law as Law, LinearisedMoments as LinearisedMoments
+from ctmle.models.laws import EulerCovariance as EulerCovariance, Gap as Gap, Law as Law
 from ctmle.models.model import SDE as SDE, Ensemble as Ensemble, Members as Members, Model as Model, TrueSDE as TrueSDE
+from ctmle.models.moments import LinearisedMoments as LinearisedMoments
 from ctmle.models.networks import (
     DiagonalNetwork as DiagonalNetwork,
     DriftNetwork as DriftNetwork,

@@ -44,6 +44,19 @@ class Gaussian(eqx.Module):
         return self.factor @ jnp.swapaxes(self.factor, -1, -2)
 
 
+def marginal(law: Gaussian, residual: Float[Array, "*batch size"]) -> tuple[Gaussian, Float[Array, "*batch size"]]:
+    """Return the law of the cells that are not NaN in `residual`, and their residuals.
+
+    A missing cell becomes independent of the others, with residual 0 and variance 1 / (2 pi): its log-density is 0.
+    """
+    missing = jnp.isnan(residual)
+    covariance = law.factor @ jnp.swapaxes(law.factor, -1, -2)
+    apart = missing[..., :, None] | missing[..., None, :]
+    alone = jnp.where(missing, 1 / (2 * jnp.pi), 0.0)[..., None] * jnp.eye(residual.shape[-1], dtype=residual.dtype)
+    factor = cholesky(jnp.where(apart, alone, covariance))
+    return Gaussian(law.mean, factor), jnp.where(missing, 0.0, residual)
+
+
 def cholesky(matrix: Float[Array, "*batch size size"]) -> Float[Array, "*batch size size"]:
     size = matrix.shape[-1]
     if size > UNROLLED_UP_TO:

@@ -10,7 +10,8 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ctmle.data.batches import sample_transitions
 from ctmle.envs.base import Spec
-from ctmle.models.laws import Law, LinearisedMoments
+from ctmle.models.bridge import Bridge
+from ctmle.models.laws import Gap, Law
 from ctmle.models.model import SDE, Ensemble, Model, at_rates, trained_part
 from ctmle.models.networks import DiagonalNetwork
 from ctmle.models.objectives import NegativeLogLikelihood, Objective
@@ -57,7 +58,7 @@ class SDELearner(Learner):
     """Control during a gap in the likelihood: the policy that acted, or its value at the gap's start (appendix, 2b)."""
     model: Model = DiagonalNetwork()
     """Family of SDEs that is fitted."""
-    law: Law = LinearisedMoments()
+    law: Law = Bridge()
     """Covariance of a transition: linearised moments, or g^2 * gap (appendix, 2c)."""
     objective: Objective = NegativeLogLikelihood()
     """Fit by exact negative log-likelihood, or by sliced score matching as the paper does."""
@@ -86,14 +87,22 @@ class SDELearner(Learner):
             inputs.data, batch_key, subsequences=self.batch, length=self.length, chained=self.chained
         )
         control = batch.held if self.control == "hold" else batch.drives.control(spec)
+        gap = Gap(
+            control,
+            batch.t,
+            batch.y,
+            batch.gap,
+            inputs.longest_gap,
+            end=batch.y_next,
+            observation=spec.observation,
+        )
         bonus, lean, weight = jnp.zeros(batch.gap.shape), jnp.zeros(batch.gap.shape), jnp.zeros(())
         if self.optimism is not None:
             bonus = advantage(inputs.world.reward, inputs.values, batch)
             lean, weight = self.optimism.lean(bonus, inputs.episode)
 
         def member_losses(sde: SDE) -> tuple[Array, ...]:
-            law = self.law(sde, control, batch.t, batch.y, batch.gap, longest_gap=inputs.longest_gap)
-            residual = spec.observation.residual(batch.y_next, law.mean)
+            law, residual = self.law.seen(sde, gap)
             objective, log_prob = self.objective(law, residual, batch.gap, objective_key), law.log_prob(residual)
             leverage = jax.lax.stop_gradient(self.objective.leverage(law, batch.gap))
             return objective, objective - lean * leverage * log_prob, bonus * log_prob
