@@ -82,7 +82,7 @@ WRONG = {
     "drift: cannot be compiled": {"drift": lambda self, x, u: x if x[0] > 0 else -x},
     "drift: cannot be compiled (TracerArrayConversionError": {"drift": lambda self, x, u: jnp.asarray(np.sin(x))},
     "drift: its derivative is NaN or inf": {"drift": lambda self, x, u: jnp.sqrt(jnp.maximum(x - 1e3, 0.0))},
-    "diffusion: must give shape (1,), not (1, 1)": {"diffusion": lambda self, x, u: jnp.ones((1, 1))},
+    "diffusion: must give shape (1,) or (1, 1), not (2,)": {"diffusion": lambda self, x, u: jnp.ones(2)},
     "diffusion: is negative at some states": {"diffusion": lambda self, x, u: -jnp.ones(1)},
     "reward: must give shape (), not (1,)": {"reward": lambda self, x, u: x},
     "reward: must give a JAX array, not NoneType": {"reward": lambda self, x, u: None},

@@ -122,6 +122,7 @@ def test_starts_are_near_the_papers_or_exactly_there(env):
         ({"sigma": float("nan")}, "sigma"),
         ({"horizon": 0.0}, "horizon must be a positive number"),
         ({"unit": 0.0}, "unit must be a positive number"),
+        ({"correlation": 1.0}, "correlation must be strictly between -1 and 1"),
         ({"sigm": 1.0}, "did you mean 'sigma'"),
     ],
 )

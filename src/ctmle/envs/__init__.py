@@ -1,7 +1,7 @@
 """What is controlled: systems that evolve as stochastic differential equations."""
 
 from ctmle.envs.acrobot import Acrobot
-from ctmle.envs.base import Env, Exact, NoisyEnv, Sensor, Spec, make, sde_step
+from ctmle.envs.base import Env, Exact, NoisyEnv, Sensor, Spec, make, sde_step, spread
 from ctmle.envs.cartpole import CartPole, CartPoleSwingUp
 from ctmle.envs.check import check_env
 from ctmle.envs.linear_quadratic import LinearQuadratic
@@ -23,4 +23,5 @@ __all__ = [
     "check_env",
     "make",
     "sde_step",
+    "spread",
 ]

@@ -44,8 +44,9 @@ class Acrobot(NoisyEnv):
         horizon: float = 10.0,
         underactuated: bool = False,
         start_width: float = 0.1,
+        correlation: float = 0.0,
     ) -> None:
-        self.sigma, self.unit, self.horizon = sigma, unit, horizon
+        self.sigma, self.unit, self.horizon, self.correlation = sigma, unit, horizon, correlation
         self.underactuated, self.start_width = underactuated, start_width
         if underactuated:
             self.control_low, self.control_high = (-5.0,), (5.0,)

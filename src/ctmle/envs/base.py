@@ -3,23 +3,27 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.observation import Observation, ObservationKind
 from ctmle.registry import ENVIRONMENTS, no_such
-from ctmle.settings import NonNegative, Positive, check_limits
+from ctmle.settings import Limit, NonNegative, Positive, SettingError, check_limits
 
 State = Float[Array, " state"]
+Noise = State | Float[Array, "state state"]
 Control = Float[Array, " control"]
 Scalar = Float[Array, ""]
 States = Float[Array, "*batch state"]
 Observed = Float[Array, "*batch observed"]
 VectorField = Callable[[Float[Array, "..."], States], States]
+NoiseField = Callable[[Float[Array, "..."], States], States | Float[Array, "*batch state state"]]
+Correlation = Annotated[float, Limit("strictly between -1 and 1", -1.0, 1.0, open_low=True, open_high=True)]
 
 
 class Sensor(eqx.Module):
@@ -96,8 +100,8 @@ class Env(eqx.Module):
         """f(x, u): the expected change of the state per unit of time."""
 
     @abstractmethod
-    def diffusion(self, x: State, u: Control) -> State:
-        """g(x, u): the diagonal of the diffusion matrix."""
+    def diffusion(self, x: State, u: Control) -> Noise:
+        """g(x, u): the diffusion matrix, or its diagonal."""
 
     @abstractmethod
     def reward(self, x: State, u: Control) -> Scalar:
@@ -124,7 +128,7 @@ class Env(eqx.Module):
 
 
 class NoisyEnv(Env):
-    """An environment whose diffusion is the same constant for every coordinate, with settings for it and the horizon.
+    """An environment with the same constant noise level for every coordinate, and settings for it and the horizon.
 
     This is our reading of the paper's noise 'at every time step'. Subclasses replace the defaults that do not suit.
     """
@@ -135,9 +139,23 @@ class NoisyEnv(Env):
     """Diffusion per sigma, such that sigma = 2 is hard but solvable."""
     horizon: Positive = eqx.field(static=True, default=10.0)
     """[T] Length of an episode and of each test trajectory, in seconds."""
+    correlation: Correlation = eqx.field(static=True, default=0.0)
+    """Correlation of the noise between every two coordinates."""
 
-    def diffusion(self, x: State, u: Control) -> State:
-        return jnp.full_like(x, self.sigma * self.unit)
+    def __check_init__(self) -> None:
+        check_limits(self)
+        size = len(self.state_names)
+        # The smallest eigenvalue of a matrix with equal correlations is the smaller of 1 - c and 1 + (size - 1) c.
+        if not 1 + (size - 1) * self.correlation > 0:
+            wanted = f"above {-1 / (size - 1):.4g} (-1/{size - 1}) with {size} coordinates"
+            raise SettingError(type(self).__name__, "correlation", "correlation", wanted, self.correlation)
+
+    def diffusion(self, x: State, u: Control) -> Noise:
+        level, size = self.sigma * self.unit, x.shape[-1]
+        if self.correlation == 0:
+            return jnp.full_like(x, level)
+        correlations = np.full((size, size), self.correlation) + (1 - self.correlation) * np.eye(size)
+        return jnp.asarray(level * np.linalg.cholesky(correlations), x.dtype)
 
 
 def make(name: str, **settings: Any) -> Env:
@@ -152,17 +170,22 @@ def make(name: str, **settings: Any) -> Env:
 
 def sde_step(
     drift: VectorField,
-    diffusion: VectorField,
+    diffusion: NoiseField,
     t: Float[Array, "..."],
     x: States,
     dt: Float[Array, "..."],
     dw: States,
 ) -> States:
-    """Take one step of a diagonal Ito SDE, true or learned: Heun for the drift, Euler-Maruyama for the noise.
+    """Take one step of an Ito SDE, true or learned: Heun for the drift, Euler-Maruyama for the noise.
 
     Strong order 1 for additive noise and 1/2 otherwise, weak order 1, and second order in the drift alone.
     """
-    spread = diffusion(t, x) * dw
+    noise = spread(diffusion(t, x), dw)
     here = drift(t, x)
-    there = drift(t + dt, x + here * dt + spread)
-    return x + 0.5 * (here + there) * dt + spread
+    there = drift(t + dt, x + here * dt + noise)
+    return x + 0.5 * (here + there) * dt + noise
+
+
+def spread(g: Float[Array, "..."], dw: States) -> States:
+    """Return g dW, for a matrix g or the diagonal of one."""
+    return jnp.sum(g * dw[..., None, :], axis=-1) if g.ndim > dw.ndim else g * dw

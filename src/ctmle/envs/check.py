@@ -49,21 +49,27 @@ def _attributes(env: Env) -> Iterator[str]:
 def _methods(env: Env) -> Iterator[str]:
     size = len(env.state_names)
     key = jax.random.key(0)
-    problem = _problem("reset", env.reset, (key,), (size,))
+    problem = _problem("reset", env.reset, (key,), [(size,)])
     if problem:
         yield problem
         return
     states, controls = _points(env)
-    shapes = {"drift": (size,), "diffusion": (size,), "reward": ()}
-    for name, shape in shapes.items():
+    shapes = {"drift": [(size,)], "diffusion": [(size,), (size, size)], "reward": [()]}
+    for name, allowed in shapes.items():
         problem = None
         for x, u in zip(states, controls, strict=True):
-            problem = problem or _problem(name, getattr(env, name), (x, u), shape)
+            problem = problem or _problem(name, getattr(env, name), (x, u), allowed)
         problem = problem or _batched(name, getattr(env, name), states, controls)
         if problem:
             yield problem
-        elif name == "diffusion" and bool(jnp.any(jax.vmap(env.diffusion)(states, controls) < 0)):
-            yield "diffusion: is negative at some states; give the diagonal of g, which is at least 0"
+        elif name == "diffusion" and _has_negative_diagonal(env, states, controls):
+            yield "diffusion: is negative at some states; give the diagonal of g, which is at least 0, or the matrix g"
+
+
+def _has_negative_diagonal(env: Env, states: jax.Array, controls: jax.Array) -> bool:
+    """Tell whether a diffusion that is given by its diagonal is negative. A matrix may have negative entries."""
+    g = jax.vmap(env.diffusion)(states, controls)
+    return g.ndim == states.ndim and bool(jnp.any(g < 0))
 
 
 def _memory(env: Env) -> Iterator[str]:
@@ -94,7 +100,9 @@ def _points(env: Env) -> tuple[jax.Array, jax.Array]:
     return starts + moves, low + shares * (high - low)
 
 
-def _problem(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], shape: tuple[int, ...]) -> str | None:
+def _problem(
+    name: str, method: Callable[..., Any], arguments: tuple[Any, ...], allowed: list[tuple[int, ...]]
+) -> str | None:
     """What is wrong with one call, by itself and compiled."""
     try:
         value = method(*arguments)
@@ -103,8 +111,8 @@ def _problem(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], 
     if not isinstance(value, jax.Array | np.ndarray | np.generic | float):
         return f"{name}: must give a JAX array, not {type(value).__name__}"
     value = np.asarray(value)
-    if value.shape != shape:
-        return f"{name}: must give shape {shape}, not {value.shape}"
+    if value.shape not in allowed:
+        return f"{name}: must give shape {' or '.join(map(str, allowed))}, not {value.shape}"
     if not np.issubdtype(value.dtype, np.floating):
         return f"{name}: must give floating-point numbers, not {value.dtype}"
     where = "" if name == "reset" else f" at state {np.asarray(arguments[0]).tolist()}"

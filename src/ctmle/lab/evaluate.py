@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.base import Env, Spec
 from ctmle.lab.experiment import Evaluation, SuccessRule
+from ctmle.models.flow import deviation
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
 from ctmle.planning.rollout import rollout
@@ -113,21 +114,22 @@ def rewards_of(
 def learned_diffusion(
     world: World, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
 ) -> Float[Array, " observed"]:
-    """Average the learned diffusion over members and looks."""
+    """Average the learned noise level sqrt(diag(gg')) over members and looks."""
     members = world.sde.members
     copies = jnp.broadcast_to(y, (members, *y.shape)), jnp.broadcast_to(u, (members, *u.shape))
-    return jnp.mean(world.sde.diffusion(*copies), axis=(0, 1))
+    return jnp.mean(deviation(world.sde.diffusion(*copies), copies[0]), axis=(0, 1))
 
 
 @eqx.filter_jit
 def observed_diffusion(
     env: Env, spec: Spec, y: Float[Array, "looks observed"], u: Float[Array, "looks control"]
 ) -> Array:
-    """Average the true diffusion, in the coordinates that the agent sees, over looks: what it should learn."""
+    """Average the true noise level, in the coordinates that the agent sees, over looks: what it should learn."""
 
     def one(y: Array, u: Array) -> Array:
         x = spec.observation.decode(y)
         slopes = jax.jacfwd(spec.observation.encode)(x)
-        return jnp.sqrt(jnp.sum((slopes * env.diffusion(x, u)) ** 2, axis=-1))
+        g = env.diffusion(x, u)
+        return jnp.sqrt(jnp.sum((slopes @ g if g.ndim > x.ndim else slopes * g) ** 2, axis=-1))
 
     return jnp.mean(jax.vmap(one)(y, u), axis=0)

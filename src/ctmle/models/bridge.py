@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -15,6 +16,9 @@ from ctmle.models.model import SDE
 from ctmle.models.moments import LinearisedMoments, half_width, share_within
 from ctmle.models.networks import SHORTEST_GAP
 from ctmle.settings import Count, Positive, option
+
+MOST_SEGMENTS = 32
+"""Of a gap: longer gaps have longer segments, so that what a gap costs is bounded."""
 
 Path = Float[Array, "*batch samples nodes observed"]
 
@@ -38,7 +42,7 @@ class Bridge(Law):
         passes = self.passes if parts_of(gap.longest, LONGEST_SEGMENT) > 1 else 1
         if gap.end is None or passes == 1:
             return LinearisedMoments(self.solver, self.longest_step)(sde, gap)
-        segments = parts_of(gap.longest, self.segment)
+        segments = min(parts_of(gap.longest, self.segment), MOST_SEGMENTS)
         known = without_gradient(sde)
         steps = parts_of(gap.longest / segments, self.longest_step)
         mean = mean_path(gap.drift(known), gap.t, gap.y, gap.seconds, segments * steps, self.solver)[::steps]
@@ -60,11 +64,16 @@ class Bridge(Law):
         return Gaussian(path[..., -1, :] + found.shift[-1], cholesky(found.covariance[-1]))
 
 
-class Linearised:
-    """A linear SDE around a path: its moments relative to the path at every node, and the flow of every segment."""
+class Linearised(eqx.Module):
+    """A linear SDE around a path: the flow of every segment, and moments relative to the path at every node.
 
-    def __init__(self, flow: Matrices, shift: Points, covariance: Matrices, cost: Array):
-        self.flow, self.shift, self.covariance, self.cost = flow, shift, covariance, cost
+    `cost` is how far the path is from one that the SDE takes without noise, in units of that noise.
+    """
+
+    flow: Float[Array, "segments *batch samples observed observed"]
+    shift: Float[Array, "nodes *batch samples observed"]
+    covariance: Float[Array, "nodes *batch samples observed observed"]
+    cost: Float[Array, "*batch samples"]
 
     def towards(self, gap: Gap, path: Path) -> Path:
         """Return the mean of the linear SDE at every node, given that it ends where the state was seen."""
@@ -98,7 +107,10 @@ def linearise(sde: SDE, gap: Gap, path: Path) -> Linearised:
     halfway = at_points(drift, when, middle)
     mean_drift = halfway + jax.lax.stop_gradient((here + there - 2 * halfway) / 6)
     force = mean_drift - jnp.diff(path, axis=-2) / h[..., None]
-    flow, noise, shift = forced_flow(jacobian, noise_power(g, middle), force, jnp.broadcast_to(h, when.shape))
+    batch = when.shape
+    given = (jacobian, noise_power(g, middle), force, jnp.broadcast_to(h, batch))
+    flat = forced_flow(*(each.reshape(-1, *each.shape[len(batch) :]) for each in given))
+    flow, noise, shift = (each.reshape(*batch, *each.shape[1:]) for each in flat)
     missed = solve_lower(cholesky(jax.lax.stop_gradient(noise)), jax.lax.stop_gradient(shift))
     pieces = tuple(jnp.moveaxis(piece, path.ndim - 2, 0) for piece in (flow, noise, shift))
     shifts, covariances = _carried(pieces, gap)

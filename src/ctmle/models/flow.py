@@ -24,7 +24,8 @@ def linear_flow(jacobian: Matrices, power: Matrices, h: Times) -> tuple[Matrices
 def forced_flow(jacobian: Matrices, power: Matrices, force: Points, h: Times) -> tuple[Matrices, Matrices, Points]:
     """Compute the law of dx = (Jx + force) dt + g dW after h seconds: flow, covariance of the noise, and shift.
 
-    Taylor over a part of h, then doublings.
+    Taylor over a part of h, then doublings. Callers keep the batch to few axes: XLA's code for products of small
+    matrices over six and more axes crashes on the CPU (jaxlib 0.10).
     """
     step = (h / 2**DOUBLINGS)[..., None, None]
     a = _tamed(jacobian * step)

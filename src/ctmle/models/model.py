@@ -13,19 +13,24 @@ from ctmle.settings import Part
 from ctmle.training.devices import SplitByMember
 
 Observed = Float[Array, "*batch observed"]
+Noise = Observed | Float[Array, "*batch observed observed"]
 Controls = Float[Array, "*batch control"]
 Particles = Float[Array, "members particles observed"]
+ParticleNoise = Particles | Float[Array, "members particles observed observed"]
 ParticleControls = Float[Array, "members particles control"]
 
 
 class SDE(eqx.Module):
-    """A drift and a diagonal diffusion over batches of observed states and controls."""
+    """A drift and a diffusion over batches of observed states and controls.
+
+    The diffusion is the matrix g, with one axis more than the states, or the diagonal of g.
+    """
 
     @abstractmethod
     def drift(self, y: Observed, u: Controls) -> Observed: ...
 
     @abstractmethod
-    def diffusion(self, y: Observed, u: Controls) -> Observed: ...
+    def diffusion(self, y: Observed, u: Controls) -> Noise: ...
 
 
 class Members(eqx.Module):
@@ -44,7 +49,7 @@ class Members(eqx.Module):
     def drift(self, y: Particles, u: ParticleControls) -> Particles: ...
 
     @abstractmethod
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles: ...
+    def diffusion(self, y: Particles, u: ParticleControls) -> ParticleNoise: ...
 
 
 class Ensemble(Members, SplitByMember):
@@ -67,7 +72,7 @@ class Ensemble(Members, SplitByMember):
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return eqx.filter_vmap(lambda member, y, u: member.drift(y, u))(self.stacked, y, u)
 
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles:
+    def diffusion(self, y: Particles, u: ParticleControls) -> ParticleNoise:
         return eqx.filter_vmap(lambda member, y, u: member.diffusion(y, u))(self.stacked, y, u)
 
 
@@ -87,7 +92,7 @@ class TrueSDE(Members):
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return jax.vmap(jax.vmap(self.env.drift))(y, u)
 
-    def diffusion(self, y: Particles, u: ParticleControls) -> Particles:
+    def diffusion(self, y: Particles, u: ParticleControls) -> ParticleNoise:
         return jax.vmap(jax.vmap(self.env.diffusion))(y, u)
 
 

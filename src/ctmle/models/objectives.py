@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ctmle.models.background import Background
 from ctmle.models.gaussian import Gaussian
 from ctmle.registry import OBJECTIVES, Registry
-from ctmle.settings import CountFromZero, Part
+from ctmle.settings import CountFromZero, Part, Share
 
 Losses = Float[Array, "*batch"]
 Residuals = Float[Array, "*batch observed"]
@@ -25,6 +26,10 @@ class Objective(Part):
     @abstractmethod
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses: ...
 
+    def bounded(self, losses: Losses, background: Background) -> tuple[Losses, Losses]:
+        """Return losses that no look can exceed by much, and the share of each look that the background explains."""
+        return losses, jnp.zeros_like(losses)
+
     @abstractmethod
     def leverage(self, law: Gaussian, gap: Losses) -> Losses:
         """Return the factor on a log-density with which it curves at most as much in the mean as this loss."""
@@ -34,8 +39,18 @@ class Objective(Part):
 class NegativeLogLikelihood(Objective):
     """-log p(y' | u, y, gap): the exact form of the likelihoods in alg:imp-friendly."""
 
+    tail: Share = 0.02
+    """Share of a wide density around the look before, for the few looks that no law explains; 0: none."""
+
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses:
         return -law.log_prob(residual)
+
+    def bounded(self, losses: Losses, background: Background) -> tuple[Losses, Losses]:
+        if self.tail == 0:
+            return super().bounded(losses, background)
+        weight = background.log_weight(self.tail)
+        explained, unexplained = jnp.log1p(-jnp.exp(weight)) - losses, weight + background.log_prob
+        return -jnp.logaddexp(explained, unexplained), jax.nn.sigmoid(unexplained - explained)
 
     def leverage(self, law: Gaussian, gap: Losses) -> Losses:
         return jnp.ones_like(gap)

@@ -10,6 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ctmle.data.batches import sample_transitions
 from ctmle.envs.base import Spec
+from ctmle.models.background import background, spread_of
 from ctmle.models.bridge import Bridge
 from ctmle.models.laws import Gap, Law
 from ctmle.models.model import SDE, Ensemble, Model, at_rates, trained_part
@@ -65,7 +66,7 @@ class SDELearner(Learner):
     optimism: Optimism | None = Optimism()
     """Favour models in which the policy does well."""
 
-    metrics = ("dynamics_loss", "planning_loss", "dynamics_gradient", "optimism_weight")
+    metrics = ("dynamics_loss", "planning_loss", "tail_share", "dynamics_gradient", "optimism_weight")
 
     def init(self, spec: Spec, key: PRNGKeyArray) -> SDEFit:
         ensemble = self.model.init(spec, key, self.members)
@@ -79,12 +80,16 @@ class SDELearner(Learner):
             return state
         return SDEFit(self.model.measure(state.ensemble, context.spec, context.data), state.optimiser)
 
-    def update(self, stage: str, state: SDEFit, inputs: Context, step: Step) -> Update[SDEFit]:
+    def prepare(self, stage: str, context: Context) -> tuple[Context, Array]:
+        return context, spread_of(context.spec, context.data)
+
+    def update(self, stage: str, state: SDEFit, inputs: tuple[Context, Array], step: Step) -> Update[SDEFit]:
         """Take one combined step theta <- theta - alpha (grad J - eta' grad E[V])."""
-        spec = inputs.spec
+        context, spread = inputs
+        spec = context.spec
         batch_key, objective_key = jax.random.split(step.key)
         batch = sample_transitions(
-            inputs.data, batch_key, subsequences=self.batch, length=self.length, chained=self.chained
+            context.data, batch_key, subsequences=self.batch, length=self.length, chained=self.chained
         )
         control = batch.held if self.control == "hold" else batch.drives.control(spec)
         gap = Gap(
@@ -92,35 +97,37 @@ class SDELearner(Learner):
             batch.t,
             batch.y,
             batch.gap,
-            inputs.longest_gap,
+            context.longest_gap,
             end=batch.y_next,
             observation=spec.observation,
         )
+        unexplained = background(spec, spread, batch, jnp.minimum(1.0, 2.0 * step.index / self.updates))
         bonus, lean, weight = jnp.zeros(batch.gap.shape), jnp.zeros(batch.gap.shape), jnp.zeros(())
         if self.optimism is not None:
-            bonus = advantage(inputs.world.reward, inputs.values, batch)
-            lean, weight = self.optimism.lean(bonus, inputs.episode)
+            bonus = advantage(context.world.reward, context.values, batch)
+            lean, weight = self.optimism.lean(bonus, context.episode)
 
         def member_losses(sde: SDE) -> tuple[Array, ...]:
             law, residual = self.law.seen(sde, gap)
             objective, log_prob = self.objective(law, residual, batch.gap, objective_key), law.log_prob(residual)
+            objective, tail = self.objective.bounded(objective, unexplained)
             leverage = jax.lax.stop_gradient(self.objective.leverage(law, batch.gap))
-            return objective, objective - lean * leverage * log_prob, bonus * log_prob
+            return objective, objective - lean * leverage * log_prob, bonus * log_prob, tail
 
         def loss(trained: Ensemble) -> tuple[Array, tuple[Array, ...]]:
             ensemble = eqx.combine(trained, fixed)
-            objective, combined, planning = eqx.filter_vmap(member_losses)(ensemble.stacked)
-            sizes = [jnp.mean(values, axis=(1, 2)) for values in (objective, planning)]
+            objective, combined, planning, tail = eqx.filter_vmap(member_losses)(ensemble.stacked)
+            sizes = [jnp.mean(values, axis=(1, 2)) for values in (objective, planning, tail)]
             bad = jnp.sum(1.0 - jnp.isfinite(objective), axis=0)  # a sum, which devices exchange along with the means
             return jnp.sum(jnp.mean(combined, axis=(1, 2))), (*sizes, bad)
 
         trained, fixed = trained_part(self.model, state.ensemble)
         (_, (*sizes, bad)), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(trained)
         norms = member_norms(gradient)
-        norm, fitting, planning = member_means(norms, *sizes)
+        norm, fitting, planning, tail = member_means(norms, *sizes)
         updates, optimiser = self.adam(trained, gradient, norms, state.optimiser, step)
         trained = eqx.apply_updates(trained, at_rates(self.model, state.ensemble, updates))
-        measured = dict(zip(self.metrics, (fitting, -planning, norm, weight), strict=True))
+        measured = dict(zip(self.metrics, (fitting, -planning, tail, norm, weight), strict=True))
         return SDEFit(eqx.combine(trained, fixed), optimiser), measured, where_first(bad > 0, batch.y)
 
     def sde(self, state: SDEFit) -> Ensemble:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ctmle.envs.base import sde_step
-from ctmle.models.model import Particles
+from ctmle.models.model import ParticleNoise, Particles
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
 
@@ -34,7 +34,7 @@ def rollout(
     def drift(t: Array, y: Particles) -> Particles:
         return world.sde.drift(y, feedback(t, y))
 
-    def diffusion(t: Array, y: Particles) -> Particles:
+    def diffusion(t: Array, y: Particles) -> ParticleNoise:
         return world.sde.diffusion(y, feedback(t, y))
 
     def body(y: Particles, inputs: tuple[Array, Particles]) -> tuple[Particles, Particles]:

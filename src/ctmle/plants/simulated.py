@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ctmle.data.drive import ClosedLoop
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env, Spec, sde_step
+from ctmle.envs.base import Env, Noise, Spec, sde_step, spread
 from ctmle.envs.observation import ObservationKind
 from ctmle.plants.base import Controller, DecidesLooks, Plant
 from ctmle.plants.ticks import decided_trajectory, every_tick, run_many_ticks, run_ticks
@@ -96,8 +96,8 @@ class SimulatedSDE(Plant):
 
 def _method(env: Env, x: jax.Array, u: jax.Array, step: float) -> str:
     """Name the method that returns NaN or inf at a state or where one step from there may lead."""
-    drift, spread = env.drift(x, u) * step, 3 * env.diffusion(x, u) * step**0.5
-    for point in (x, x + drift, x + drift + spread, x + drift - spread):
+    drift, noise = env.drift(x, u) * step, spread(env.diffusion(x, u), jnp.full_like(x, 3 * step**0.5))
+    for point in (x, x + drift, x + drift + noise, x + drift - noise):
         for name, method in (("drift", env.drift), ("diffusion", env.diffusion)):
             if not np.all(np.isfinite(np.asarray(method(point, u)))):
                 return name
@@ -153,7 +153,7 @@ def _simulate(
     def drift(t: Array, x: Array) -> Array:
         return env.drift(x, control(t, x))
 
-    def diffusion(t: Array, x: Array) -> Array:
+    def diffusion(t: Array, x: Array) -> Noise:
         return env.diffusion(x, control(t, x))
 
     def to_next_look(x: Array, interval: tuple[Array, Array, Array]) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.data.drive import Recorded
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Env, sde_step
+from ctmle.envs.base import Env, Noise, sde_step
 from ctmle.envs.observation import ObservationKind
 from ctmle.plants.base import DecidesLooks
 
@@ -126,7 +126,7 @@ def integrate(
     def drift(t: Array, x: Array) -> Array:
         return env.drift(x, u)
 
-    def diffusion(t: Array, x: Array) -> Array:
+    def diffusion(t: Array, x: Array) -> Noise:
         return env.diffusion(x, u)
 
     def substep(i: Array, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
