@@ -131,6 +131,24 @@ def at_points(
     return flat.reshape(*y.shape[:-1], *flat.shape[t.ndim - 1 :])
 
 
+Beside = Float[Array, "*batch points observed observed"]
+
+
+def around(
+    field: VectorField,
+    t: Float[Array, "*batch points"],
+    y: Float[Array, "*batch points observed"],
+    width: Float[Array, "*batch points observed"],
+) -> tuple[Beside, Beside]:
+    """Evaluate a field above and below each point: a row for every coordinate, `width` away along it."""
+    size = y.shape[-1]
+    shifts = width[..., None, :] * jnp.eye(size, dtype=y.dtype)
+    points = jnp.concatenate([y[..., None, :] + shifts, y[..., None, :] - shifts], axis=-2)
+    flat = points.reshape(*y.shape[:-2], -1, size)
+    values = at_points(field, jnp.repeat(t, 2 * size, axis=-1), flat).reshape(points.shape)
+    return values[..., :size, :], values[..., size:, :]
+
+
 def slopes(
     drift: VectorField,
     t: Float[Array, "*batch points"],
@@ -141,13 +159,8 @@ def slopes(
 
     Differences, not derivatives: under a policy that saturates or has kinks they are the slope over the spread.
     """
-    size = y.shape[-1]
-    shifts = width[..., None, :] * jnp.eye(size, dtype=y.dtype)
-    points = jnp.concatenate([y[..., None, :] + shifts, y[..., None, :] - shifts], axis=-2)
-    flat = points.reshape(*y.shape[:-2], -1, size)
-    values = at_points(drift, jnp.repeat(t, 2 * size, axis=-1), flat).reshape(points.shape)
-    rises = values[..., :size, :] - values[..., size:, :]
-    return jnp.swapaxes(rises / (2 * width[..., :, None]), -1, -2)
+    above, below = around(drift, t, y, width)
+    return jnp.swapaxes((above - below) / (2 * width[..., :, None]), -1, -2)
 
 
 def without_gradient(tree: Tree) -> Tree:
