@@ -117,6 +117,16 @@ def test_zero_noise_and_tiny_gaps_stay_finite():
     assert all(np.isfinite(float(value)) for value in state.metrics.values())
 
 
+def test_one_gap_per_episode_is_enough_to_learn_from():
+    """The paper's lambda = 1: looks at the start, at the end and at one random time, fewer than a subsequence has."""
+    schedule = Equidistant(ENV.horizon)
+    state = drive(AGENT, AGENT.init(ENV.spec, jax.random.key(0)), 3, schedule)
+    assert int(state.data.looks) == 9
+    before, after = state, AGENT.advance(state, schedule)
+    assert all(np.isfinite(float(value)) for value in after.metrics.values())
+    assert not same(learned(before), learned(after))
+
+
 def test_optimism_moves_the_fit_towards_the_advantage():
     """With a huge planning share the fit differs from the plain one, and the planning term it reports is higher."""
     plain, keen = (apply(AGENT, {"dynamics_updates": 40, "eta_base": eta, "chunk": 40}) for eta in (1e9, 0.05))

@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from ctmle.models import Gaussian, NegativeLogLikelihood, SlicedScoreMatching
+from ctmle.models.background import Background
 from ctmle.models.gaussian import UNROLLED_UP_TO, cholesky
 from ctmle.models.objectives import gaussian_score_matching, sliced_score_matching
 
@@ -117,3 +118,35 @@ def test_weighted_score_matching_has_a_bounded_scale(gap, level):
     weighted = SlicedScoreMatching(0)(law, residual, jnp.asarray(gap), jax.random.key(0))
     np.testing.assert_allclose(plain, -0.5 / (level**2 * gap), rtol=1e-6)
     np.testing.assert_allclose(weighted, -0.5 / level**2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("far", [0.3, 30.0])
+def test_the_tail_is_a_mixture_that_bounds_the_loss_and_the_gradient(far):
+    """A look that the law cannot explain costs what the background says, and moves nothing."""
+    objective, wide = NegativeLogLikelihood(tail=0.02), stats.norm.logpdf(far, scale=5.0)
+    behind = Background(jnp.asarray(wide), jnp.asarray(1.0))
+
+    def loss(mean):
+        law = Gaussian(mean[None], jnp.full((1, 1), 0.2))
+        plain = objective(law, far - law.mean, jnp.asarray(0.5), jax.random.key(0))
+        return objective.bounded(plain, behind)
+
+    (value, share), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(jnp.asarray(0.0))
+    law, background = 0.98 * stats.norm.pdf(far, scale=0.2), 0.02 * np.exp(wide)
+    np.testing.assert_allclose(value, -np.log(law + background), rtol=1e-6)
+    np.testing.assert_allclose(share, background / (law + background), rtol=1e-6)
+    np.testing.assert_allclose(slope, -(1 - share) * far / 0.2**2, rtol=1e-4, atol=1e-12)
+
+
+def test_the_tail_is_phased_in():
+    """At first even the farthest look has its whole gradient; a tail of 0 is no tail at any time."""
+    losses = jnp.asarray([1.0, 200.0])
+    shares = [
+        NegativeLogLikelihood(tail=0.02).bounded(losses, Background(jnp.asarray([-2.0, -5.0]), jnp.asarray(phase)))[1]
+        for phase in (0.0, 1.0)
+    ]
+    np.testing.assert_allclose(shares[0], 0.0, atol=1e-12)
+    assert shares[1][0] < 0.02 < 0.99 < shares[1][1]
+    np.testing.assert_array_equal(
+        NegativeLogLikelihood(tail=0.0).bounded(losses, Background(losses, losses[0]))[0], losses
+    )

@@ -60,7 +60,8 @@ class SDELearner(Learner):
     model: Model = DiagonalNetwork()
     """Family of SDEs that is fitted."""
     law: Law = Bridge()
-    """Covariance of a transition: linearised moments, or g^2 * gap (appendix, 2c)."""
+    """Density of a transition: linearised moments; the same along the path to the observed end, for gaps above 1/8 s
+    (bridge); or a covariance of g^2 * gap (euler; appendix, 2c)."""
     objective: Objective = NegativeLogLikelihood()
     """Fit by exact negative log-likelihood, or by sliced score matching as the paper does."""
     optimism: Optimism | None = Optimism()
@@ -111,7 +112,8 @@ class SDELearner(Learner):
             law, residual = self.law.seen(sde, gap)
             objective, log_prob = self.objective(law, residual, batch.gap, objective_key), law.log_prob(residual)
             objective, tail = self.objective.bounded(objective, unexplained)
-            leverage = jax.lax.stop_gradient(self.objective.leverage(law, batch.gap))
+            # A look that the tail explains neither attracts the model nor repels it, with optimism or without.
+            leverage = jax.lax.stop_gradient((1.0 - tail) * self.objective.leverage(law, batch.gap))
             return objective, objective - lean * leverage * log_prob, bonus * log_prob, tail
 
         def loss(trained: Ensemble) -> tuple[Array, tuple[Array, ...]]:
