@@ -2,15 +2,23 @@
 
     python benchmarks/fits.py runs/learning/runs/*
 
-`loss` is the mean of the fit's objective over the last dynamics stage, `diffusion` the learned one over the true one
-per coordinate, `fitting` the seconds of all dynamics stages.
+`loss` is the mean of the fit's objective over the last dynamics stage, `tail` the share of looks that the tail of the
+likelihood explains, `diffusion` the learned one over the true one per coordinate, `fitting` the seconds of all dynamics
+stages. If the learned noise may be correlated, `gg'` has every entry of the learned matrix over that of the true one,
+averaged over members and looks.
 """
 
 import argparse
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ctmle
 from ctmle.lab.storage.run_folder import RunFolder
+from ctmle.models.flow import noise_power
 
 
 def described(records: list[dict[str, Any]]) -> str:
@@ -20,7 +28,22 @@ def described(records: list[dict[str, Any]]) -> str:
     scores = " ".join(f"{record['score']:.3f}" for record in records)
     seconds = sum(record["dynamics_seconds"] for record in records)
     diffusion = " ".join(ratios) or "-"
-    return f"scores {scores}; loss {last['dynamics_loss']:.4g}; diffusion {diffusion}; fitting {seconds:.0f} s"
+    tail = f"tail {last.get('tail_share', 0.0):.2%}"
+    loss = f"loss {last['dynamics_loss']:.4g}; {tail}"
+    return f"scores {scores}; {loss}; diffusion {diffusion}; fitting {seconds:.0f} s"
+
+
+def noise_entries(path: str) -> str:
+    """Return the learned gg' over the true one, row by row."""
+    result = ctmle.load(path)
+    assert result.experiment is not None  # its environment is one of ours
+    env, real = result.experiment.env, np.asarray(result.data.real)
+    states, controls = (jnp.asarray(np.asarray(column)[real]) for column in (result.data.states, result.data.controls))
+    members = result.model.members
+    y, u = (jnp.broadcast_to(column, (members, *column.shape)) for column in (states, controls))
+    learned = jnp.mean(noise_power(result.model.diffusion(y, u), y), axis=(0, 1))
+    true = jnp.mean(noise_power(jax.vmap(env.diffusion)(states, controls), states), axis=0)
+    return " ".join(f"{ratio:.2f}" for ratio in np.asarray(learned / true)[np.tril_indices(len(true))])
 
 
 def main() -> None:
@@ -29,7 +52,9 @@ def main() -> None:
     for path in parser.parse_args().runs:
         records = [record for record in RunFolder.open(path).read_metrics() if "score" in record]
         fitted = bool(records) and "dynamics_loss" in records[-1]
-        print(f"{Path(path).name}: {described(records) if fitted else '-'}")
+        full = fitted and RunFolder.open(path).read_settings().get("diffusion_matrix") == "full"
+        entries = f"; gg' {noise_entries(path)}" if full else ""
+        print(f"{Path(path).name}: {described(records) if fitted else '-'}{entries}")
 
 
 if __name__ == "__main__":
