@@ -89,7 +89,7 @@ def test_same_key_same_state_to_the_last_bit():
     [
         {"objective": "score-matching"},
         {"objective": "score-matching", "gap_weighted": False, "control": "hold", "law": "euler"},
-        {"chained": True, "diffusion": "constant", "solver": "adaptive"},
+        {"chained": "always", "diffusion": "constant", "solver": "adaptive"},
     ],
 )
 def test_every_option_learns_finite_numbers(changes):

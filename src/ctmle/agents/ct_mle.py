@@ -15,6 +15,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "objective": "score-matching",
         "gap_weighted": False,
         "law": "euler",
+        "chained": "never",
         "diffusion": "constant",
         "diffusion_floor": 0.1,
         "solver": "dopri5",

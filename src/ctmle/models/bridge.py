@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from ctmle.models.flow import forced_flow, matmul, matvec, noise_power, transposed
 from ctmle.models.gaussian import Gaussian, cholesky, marginal, solve_lower, solve_upper
 from ctmle.models.integrate import mean_path
-from ctmle.models.laws import LONGEST_SEGMENT, Gap, Law, around, at_points, by_sample, parts_of, without_gradient
+from ctmle.models.laws import Gap, Law, around, at_points, by_sample, is_long, parts_of, without_gradient
 from ctmle.models.model import SDE
 from ctmle.models.moments import LinearisedMoments, half_width, share_within
 from ctmle.models.networks import SHORTEST_GAP
@@ -58,8 +58,7 @@ class Bridge(Law):
     """Longest piece of a gap that shares one linearisation, in seconds."""
 
     def __call__(self, sde: SDE, gap: Gap) -> Gaussian:
-        passes = self.passes if parts_of(gap.longest, LONGEST_SEGMENT) > 1 else 1
-        if gap.end is None or passes == 1:
+        if gap.end is None or self.passes == 1 or not is_long(gap.longest):
             return LinearisedMoments(self.solver, self.longest_step)(sde, gap)
         segments = min(parts_of(gap.longest, self.segment), MOST_SEGMENTS)
         steps = parts_of(gap.longest / segments, self.longest_step)
@@ -72,7 +71,7 @@ class Bridge(Law):
 
         alone = Tube(path, jnp.zeros_like(path))
         first = linearise(known, gap, alone).given_end(gap, alone)
-        tube = jax.lax.stop_gradient(jax.lax.scan(another, first, None, length=passes - 2)[0])
+        tube = jax.lax.stop_gradient(jax.lax.scan(another, first, None, length=self.passes - 2)[0])
         found = linearise(sde, gap, tube)
         return Gaussian(tube.path[..., -1, :] + found.shift[-1], cholesky(found.covariance[-1]))
 

@@ -113,6 +113,11 @@ def steps_for(longest_gap: float, longest_step: float, longest_segment: float = 
     return segments, parts_of(longest_gap / segments, longest_step)
 
 
+def is_long(longest_gap: float) -> bool:
+    """Return whether a gap is too long for a single linearisation."""
+    return parts_of(longest_gap, LONGEST_SEGMENT) > 1
+
+
 def parts_of(longest_gap: float, longest: float) -> int:
     """Return the number of equal parts of a gap, none of them longer than `longest`."""
     return max(1, math.ceil(longest_gap / longest - 1e-6))

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +12,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ctmle.models.background import Background
 from ctmle.models.gaussian import Gaussian
 from ctmle.registry import OBJECTIVES, Registry
-from ctmle.settings import CountFromZero, Part, Share
+from ctmle.settings import CountFromZero, Limit, Part
 
 Losses = Float[Array, "*batch"]
 Residuals = Float[Array, "*batch observed"]
+Tail = Annotated[float, Limit("at least 0 and below 1", 0.0, 1.0, open_high=True)]
 
 
 class Objective(Part):
@@ -39,7 +40,7 @@ class Objective(Part):
 class NegativeLogLikelihood(Objective):
     """-log p(y' | u, y, gap): the exact form of the likelihoods in alg:imp-friendly."""
 
-    tail: Share = 0.02
+    tail: Tail = 0.02
     """Share of a wide density around the look before, for the few looks that no law explains; 0: none."""
 
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses:

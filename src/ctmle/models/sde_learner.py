@@ -12,7 +12,7 @@ from ctmle.data.batches import sample_transitions
 from ctmle.envs.base import Spec
 from ctmle.models.background import background, spread_of
 from ctmle.models.bridge import Bridge
-from ctmle.models.laws import Gap, Law
+from ctmle.models.laws import Gap, Law, is_long
 from ctmle.models.model import SDE, Ensemble, Model, at_rates, trained_part
 from ctmle.models.networks import DiagonalNetwork
 from ctmle.models.objectives import NegativeLogLikelihood, Objective
@@ -53,8 +53,9 @@ class SDELearner(Learner):
     """[B_dyn] Subsequences per dynamics update."""
     length: Count = option(5, "dynamics_length")
     """[H_dyn] Gaps in each subsequence."""
-    chained: bool = False
-    """With random looks, score grid look to random look to grid look instead of the paper's two likelihoods."""
+    chained: Literal["never", "long-gaps", "always"] = "long-gaps"
+    """With random looks, score grid look to random look to grid look instead of the paper's two likelihoods: in gaps
+    above 1/8 s, where half the gap is much easier to fit than the whole one, or always, or never."""
     control: Literal["closed-loop", "hold"] = "closed-loop"
     """Control during a gap in the likelihood: the policy that acted, or its value at the gap's start (appendix, 2b)."""
     model: Model = DiagonalNetwork()
@@ -89,8 +90,9 @@ class SDELearner(Learner):
         context, spread = inputs
         spec = context.spec
         batch_key, objective_key = jax.random.split(step.key)
+        chained = self.chained == "always" or (self.chained == "long-gaps" and is_long(context.longest_gap))
         batch = sample_transitions(
-            context.data, batch_key, subsequences=self.batch, length=self.length, chained=self.chained
+            context.data, batch_key, subsequences=self.batch, length=self.length, chained=chained
         )
         control = batch.held if self.control == "hold" else batch.drives.control(spec)
         gap = Gap(
