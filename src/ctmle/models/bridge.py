@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from ctmle.models.flow import forced_flow, matmul, matvec, noise_power, transposed
 from ctmle.models.gaussian import Gaussian, cholesky, marginal, solve_lower, solve_upper
-from ctmle.models.integrate import mean_path
+from ctmle.models.integrate import Points, mean_path
 from ctmle.models.laws import Gap, Law, around, at_points, by_sample, is_long, parts_of, without_gradient
 from ctmle.models.model import SDE
 from ctmle.models.moments import LinearisedMoments, half_width, share_within
@@ -135,11 +135,14 @@ def linearise(sde: SDE, gap: Gap, tube: Tube) -> Linearised:
     given = (jacobian, noise_power(g, middle), force, jnp.broadcast_to(h, batch))
     flat = forced_flow(*(each.reshape(-1, *each.shape[len(batch) :]) for each in given))
     pieces = tuple(jnp.moveaxis(each.reshape(*batch, *each.shape[1:]), path.ndim - 2, 0) for each in flat)
-    return Linearised(pieces[0], *_carried(pieces, gap))
+    return Linearised(pieces[0], *_carried(pieces, gap, gap.y - path[..., 0, :]))
 
 
-def _carried(pieces: tuple[Array, ...], gap: Gap) -> tuple[Array, Array]:
-    """Carry shift and covariance through all segments; return them at every node."""
+def _carried(pieces: tuple[Array, ...], gap: Gap, shift: Points) -> tuple[Array, Array]:
+    """Carry shift and covariance through all segments; return them at every node.
+
+    An uncertain start is not where its smoothed path begins: `shift` is how far its mean is from there.
+    """
     size = gap.y.shape[-1]
     start = jnp.zeros((*gap.y.shape, size), gap.y.dtype)
     if gap.start is not None:
@@ -154,7 +157,7 @@ def _carried(pieces: tuple[Array, ...], gap: Gap) -> tuple[Array, Array]:
         carry = share * shift, share[..., None] ** 2 * covariance
         return carry, carry
 
-    begin = (jnp.zeros_like(gap.y), start)
+    begin = (shift, start)
     _, later = jax.lax.scan(segment, begin, pieces)
     shifts, covariances = (jnp.concatenate([first[None], rest]) for first, rest in zip(begin, later, strict=True))
     return shifts, covariances
