@@ -5,7 +5,7 @@
 `loss` is the mean of the fit's objective over the last dynamics stage, `tail` the share of looks that the tail of the
 likelihood explains, `diffusion` the learned one over the true one per coordinate, `fitting` the seconds of all dynamics
 stages. If the learned noise may be correlated, `gg'` has every entry of the learned matrix over that of the true one,
-averaged over members and looks.
+averaged over members and looks (`--observation angles` only).
 """
 
 import argparse
@@ -43,7 +43,8 @@ def noise_entries(path: str) -> str:
     y, u = (jnp.broadcast_to(column, (members, *column.shape)) for column in (states, controls))
     learned = jnp.mean(noise_power(result.model.diffusion(y, u), y), axis=(0, 1))
     true = jnp.mean(noise_power(jax.vmap(env.diffusion)(states, controls), states), axis=0)
-    return " ".join(f"{ratio:.2f}" for ratio in np.asarray(learned / true)[np.tril_indices(len(true))])
+    entries = zip(*(np.asarray(each)[np.tril_indices(len(true))] for each in (learned, true)), strict=True)
+    return " ".join(f"{found / there:.2f}" if there else f"{found:.4f} (true: 0)" for found, there in entries)
 
 
 def main() -> None:
@@ -52,8 +53,9 @@ def main() -> None:
     for path in parser.parse_args().runs:
         records = [record for record in RunFolder.open(path).read_metrics() if "score" in record]
         fitted = bool(records) and "dynamics_loss" in records[-1]
-        full = fitted and RunFolder.open(path).read_settings().get("diffusion_matrix") == "full"
-        entries = f"; gg' {noise_entries(path)}" if full else ""
+        settings = RunFolder.open(path).read_settings()
+        full = (settings.get("diffusion_matrix"), settings.get("observation")) == ("full", "angles")
+        entries = f"; gg' {noise_entries(path)}" if fitted and full else ""
         print(f"{Path(path).name}: {described(records) if fitted else '-'}{entries}")
 
 

@@ -122,19 +122,41 @@ def test_angles_may_be_seen_a_turn_away():
     np.testing.assert_allclose(same.log_prob(other), law.log_prob(residual), rtol=1e-8)
 
 
-def test_a_recorded_control_acts_whatever_the_state_does():
-    """Pieces of 1/64 s against a Riemann sum of the same pieces."""
-    times = np.arange(32) / 64
-    values = np.sin(7 * times)[:, None]
-    drive = Recorded(jnp.asarray(times), jnp.asarray(values))
-    flow, covariance = exact(jnp.asarray(MATRIX), 0.5)
-    shift = sum(
-        np.asarray(flow_of(jnp.asarray(MATRIX) * (0.5 - t - 1 / 128)))[:, 1] * value[0] / 64
-        for t, value in zip(times, values, strict=True)
-    )
-    found, _ = seen(FINE, LinearSDE(jnp.asarray(MATRIX)), gap_of(0.5, drive))
-    np.testing.assert_allclose(found.mean, Y @ flow.T + shift, atol=0.01)
-    np.testing.assert_allclose(found.covariance()[0], covariance, rtol=1e-5)
+def test_a_recorded_control_may_jump_where_a_segment_ends():
+    """A double integrator, pushed to and fro: exact, because the control is constant in every segment."""
+    drive = Recorded(jnp.asarray([0.0, 0.25]), jnp.asarray([[2.0], [-2.0]]))
+    found, _ = seen(Bridge(), LinearSDE(jnp.asarray([[0.0, 1.0], [0.0, 0.0]])), gap_of(0.5, drive, Y * 0))
+    np.testing.assert_allclose(found.mean, [[0.125, 0.0]] * 2, atol=1e-6)
+
+
+class Runaway(SDE):
+    """y' = 150 tanh(steepness y / 150): unstable beyond what single precision can hold; constant if it is 0."""
+
+    steepness: jax.Array
+    push: jax.Array
+
+    def drift(self, y, u):
+        return 150.0 * jnp.tanh(self.steepness * y / 150.0) + self.push
+
+    def diffusion(self, y, u):
+        return jnp.full_like(y, 0.2)
+
+
+def test_what_runs_away_and_what_never_moves_have_finite_gradients():
+    with jax.enable_x64(False):
+        y = jnp.zeros((1, 2), jnp.float32)
+
+        @jax.jit
+        @jax.value_and_grad
+        def loss(numbers):
+            gap = gap_of(0.5, y=y, end=y + 0.3)
+            law, residual = Bridge(passes=2).seen(Runaway(numbers[0], numbers[1]), gap)
+            return -law.log_prob(residual)[0]
+
+        for steepness in (0.0, 20.0, 400.0, 3000.0, 1e5):
+            value, gradient = loss(jnp.asarray([steepness, 0.1], jnp.float32))
+            assert np.isfinite(value), steepness
+            assert np.all(np.isfinite(gradient)), steepness
 
 
 @pytest.mark.parametrize("start", [(0.1, 0.0), (0.3, -1.0), (np.pi, 0.0), (2.0, -3.0)])

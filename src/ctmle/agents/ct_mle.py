@@ -43,7 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "particles": 50,
     },
 }
-"""Options of each preset: what worked best in our trials; the paper's tables and text, with the change that
+"""Options of each preset: what worked best in our trials; the paper's tables and text, with the changes that
 docs/ct-mle.md names; a run of a minute that shows that everything works."""
 
 

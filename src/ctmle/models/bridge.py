@@ -11,25 +11,39 @@ from jaxtyping import Array, Float
 from ctmle.models.flow import forced_flow, matmul, matvec, noise_power, transposed
 from ctmle.models.gaussian import Gaussian, cholesky, marginal, solve_lower, solve_upper
 from ctmle.models.integrate import Points, mean_path
-from ctmle.models.laws import Gap, Law, around, at_points, by_sample, is_long, parts_of, without_gradient
+from ctmle.models.laws import (
+    LONGEST_SEGMENT,
+    Gap,
+    Law,
+    around,
+    at_points,
+    by_sample,
+    is_long,
+    parts_of,
+    without_gradient,
+)
 from ctmle.models.model import SDE
 from ctmle.models.moments import LinearisedMoments, half_width, share_within
 from ctmle.models.networks import SHORTEST_GAP
 from ctmle.settings import Count, Positive, option
 
 MOST_SEGMENTS = 32
-"""Of a gap: longer gaps have longer segments, so that what a gap costs is bounded."""
+"""Of a gap: longer gaps have longer segments, up to 1/8 s, so that what a gap costs is bounded."""
 
 WIDTH = 2**0.5
 """Half-width of difference quotients, in standard deviations of the state given both looks. With the weights 1/4, 1/2
-and 1/4, the three points on each axis have the mean and the variance of a normal."""
+and 1/4, the three points on each axis have the mean and the variance of a normal. Correlations are ignored."""
+
+INSIDE = 1e-3
+"""Share of a segment by which its ends are moved inwards in time: a recorded control may jump there."""
 
 BEND = 0.5
 """Share of the curvature's shift that counts. To first order it is 1; but then densities integrate to more than 1, by
 more for larger noise, and fits take too much noise for true. Without it those of a gap of 1 s integrate to less."""
 
 STRIDE = 0.7
-"""Share of the way to the next path that a pass goes: full steps may jump to and fro over a switch of the policy."""
+"""Share of the way to the next path that passes after the first go: full steps may jump to and fro over a switch of the
+policy."""
 
 Path = Float[Array, "*batch samples nodes observed"]
 
@@ -55,12 +69,13 @@ class Bridge(Law):
     passes: Count = option(3, "bridge_passes")
     """Linearisations of a gap longer than 1/8 s, each around where the one before says that the state went."""
     segment: Positive = option(0.0625, "bridge_segment")
-    """Longest piece of a gap that shares one linearisation, in seconds."""
+    """Longest piece of a gap that shares one linearisation, in seconds. Gaps above 2 s have longer pieces."""
 
     def __call__(self, sde: SDE, gap: Gap) -> Gaussian:
         if gap.end is None or self.passes == 1 or not is_long(gap.longest):
             return LinearisedMoments(self.solver, self.longest_step)(sde, gap)
-        segments = min(parts_of(gap.longest, self.segment), MOST_SEGMENTS)
+        coarsest = parts_of(gap.longest, LONGEST_SEGMENT)
+        segments = max(min(parts_of(gap.longest, self.segment), MOST_SEGMENTS), coarsest)
         steps = parts_of(gap.longest / segments, self.longest_step)
         known = without_gradient(sde)
         path = by_sample(mean_path(gap.drift(known), gap.t, gap.y, gap.seconds, segments * steps, self.solver)[::steps])
@@ -87,7 +102,9 @@ class Linearised(eqx.Module):
         """Return the law of the linear SDE at every node, given where the state was seen at the end."""
         assert gap.end is not None  # callers ask only then
         mean = tube.path[..., -1, :] + self.shift[-1]
-        law, residual = marginal(Gaussian(mean, cholesky(self.covariance[-1])), gap.residual(mean))
+        law, residual = Gaussian(mean, cholesky(self.covariance[-1])), gap.residual(mean)
+        if gap.missing:
+            law, residual = marginal(law, residual, jnp.isnan(gap.end))
         seen = jnp.isfinite(gap.end).astype(mean.dtype)[..., None] * jnp.eye(mean.shape[-1], dtype=mean.dtype)
         # White noise of the end, as a linear function of the deviation at a node: solve(factor, flow from there).
         columns = [solve_lower(law.factor, seen[..., i]) for i in range(mean.shape[-1])]
@@ -117,14 +134,16 @@ def linearise(sde: SDE, gap: Gap, tube: Tube) -> Linearised:
     segments = path.shape[-2] - 1
     h = jnp.maximum(gap.seconds, SHORTEST_GAP)[..., None] / segments
     number, drift = jnp.arange(segments + 1, dtype=path.dtype), gap.drift(sde)
-    ends = at_points(gap.drift(without_gradient(sde)), gap.times(number, segments), path)
-    here, there = ends[..., :-1, :], ends[..., 1:, :]
+    known = gap.drift(without_gradient(sde))
+    here = at_points(known, gap.times(number[:-1] + INSIDE, segments), path[..., :-1, :])
+    there = at_points(known, gap.times(number[1:] - INSIDE, segments), path[..., 1:, :])
     # The middle of a cubic through both ends of a segment with these slopes; the drift's mean along it by Simpson's
     # rule, whose gradient is by the middle alone.
     middle = 0.5 * (path[..., :-1, :] + path[..., 1:, :]) + h[..., None] / 8 * (here - there)
     when = gap.times(number[:-1] + 0.5, segments)
     g = at_points(gap.diffusion(sde), when, middle)
-    width = jnp.maximum(half_width(g, middle, h), WIDTH * spread)
+    least = half_width(g, middle, h)
+    width = jnp.maximum(least, WIDTH * spread)
     above, below = around(drift, when, middle, width)
     halfway = at_points(drift, when, middle)
     jacobian = jnp.swapaxes((above - below) / (2 * width[..., :, None]), -1, -2)
@@ -134,7 +153,8 @@ def linearise(sde: SDE, gap: Gap, tube: Tube) -> Linearised:
     batch = when.shape
     given = (jacobian, noise_power(g, middle), force, jnp.broadcast_to(h, batch))
     flat = forced_flow(*(each.reshape(-1, *each.shape[len(batch) :]) for each in given))
-    pieces = tuple(jnp.moveaxis(each.reshape(*batch, *each.shape[1:]), path.ndim - 2, 0) for each in flat)
+    shaped = (*(each.reshape(*batch, *each.shape[1:]) for each in flat), least)
+    pieces = tuple(jnp.moveaxis(each, path.ndim - 2, 0) for each in shaped)
     return Linearised(pieces[0], *_carried(pieces, gap, gap.y - path[..., 0, :]))
 
 
@@ -149,11 +169,11 @@ def _carried(pieces: tuple[Array, ...], gap: Gap, shift: Points) -> tuple[Array,
         start = matmul(gap.start, transposed(gap.start))
 
     def segment(carry: tuple[Array, Array], piece: tuple[Array, ...]) -> tuple[tuple[Array, Array], Any]:
-        (shift, covariance), (flow, noise, push) = carry, piece
+        (shift, covariance), (flow, noise, push, width) = carry, piece
         shift = matvec(flow, shift) + push
         covariance = matmul(matmul(flow, covariance), transposed(flow)) + noise
-        deviations = [jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(c), axis1=-2, axis2=-1)) for c in (covariance, noise)]
-        share = share_within(*deviations)
+        variance = jnp.diagonal(jax.lax.stop_gradient(covariance), axis1=-2, axis2=-1)
+        share = share_within(jnp.sqrt(variance), width)
         carry = share * shift, share[..., None] ** 2 * covariance
         return carry, carry
 

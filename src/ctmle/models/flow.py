@@ -67,7 +67,7 @@ def _taylor(a: Matrices) -> Matrices:
 
 def _tamed(a: Matrices) -> Matrices:
     """Cap the Frobenius norm at 2: stiffer feedback is not resolved."""
-    return a * jnp.minimum(1.0, 2.0 / (1e-6 + jnp.sqrt(jnp.sum(a**2, axis=(-2, -1), keepdims=True))))
+    return a * jnp.minimum(1.0, 2.0 / jnp.sqrt(1e-12 + jnp.sum(a**2, axis=(-2, -1), keepdims=True)))
 
 
 def matmul(a: Matrices, b: Matrices) -> Matrices:

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 UNROLLED_UP_TO = 6
 """Up to this size the factorisation is unrolled into elementwise operations, which vectorise over a batch."""
@@ -44,12 +44,13 @@ class Gaussian(eqx.Module):
         return self.factor @ jnp.swapaxes(self.factor, -1, -2)
 
 
-def marginal(law: Gaussian, residual: Float[Array, "*batch size"]) -> tuple[Gaussian, Float[Array, "*batch size"]]:
-    """Return the law of the cells that are not NaN in `residual`, and their residuals.
+def marginal(
+    law: Gaussian, residual: Float[Array, "*batch size"], missing: Bool[Array, "*batch size"]
+) -> tuple[Gaussian, Float[Array, "*batch size"]]:
+    """Return the law of the cells that are not missing, and their residuals.
 
     A missing cell becomes independent of the others, with residual 0 and variance 1 / (2 pi): its log-density is 0.
     """
-    missing = jnp.isnan(residual)
     covariance = law.factor @ jnp.swapaxes(law.factor, -1, -2)
     apart = missing[..., :, None] | missing[..., None, :]
     alone = jnp.where(missing, 1 / (2 * jnp.pi), 0.0)[..., None] * jnp.eye(residual.shape[-1], dtype=residual.dtype)

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 import equinox as eqx
@@ -79,11 +79,14 @@ class Law(Part):
     @abstractmethod
     def __call__(self, sde: SDE, gap: Gap) -> Gaussian: ...
 
-    def seen(self, sde: SDE, gap: Gap) -> tuple[Gaussian, Points]:
-        """Return the law of what was seen at the end of each gap, and its residual. Missing cells count as nothing."""
-        law = self(sde, gap)
+    def seen(self, sde: SDE, gap: Gap, *, blind: bool = False) -> tuple[Gaussian, Points]:
+        """Return the law of what was seen at the end of each gap, and its residual. Missing cells count as nothing.
+
+        A `blind` law is the same wherever the gap ended, as losses need that differentiate it by the end.
+        """
+        law = self(sde, replace(gap, end=None) if blind else gap)
         residual = gap.residual(law.mean)
-        return marginal(law, residual) if gap.missing else (law, residual)
+        return marginal(law, residual, jnp.isnan(gap.end)) if gap.missing and gap.end is not None else (law, residual)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ class Objective(Part):
     """A loss per sample, from the law at each look and the residual (the measurement minus the law's mean)."""
 
     choices: ClassVar[Registry] = OBJECTIVES
+    blind: ClassVar[bool] = False
+    """True if the loss differentiates the law by the end of a gap: then the law must not depend on it."""
 
     @abstractmethod
     def __call__(self, law: Gaussian, residual: Residuals, gap: Losses, key: PRNGKeyArray) -> Losses: ...
@@ -59,11 +61,13 @@ class NegativeLogLikelihood(Objective):
 
 @dataclass(frozen=True)
 class SlicedScoreMatching(Objective):
-    """The paper's J_SSM (steps 2d to 2f of "Implementation Details").
+    """The paper's J_SSM (steps 2d to 2f of "Implementation Details"). Long gaps have linearised moments.
 
     The loss scales as 1/gap, and a random look may come arbitrarily near its grid look; weighting by the gap takes the
     score of the increment scaled by sqrt(gap): the same minimiser at a bounded scale.
     """
+
+    blind = True
 
     projections: CountFromZero = 1
     """[M_proj] Rademacher projections per sample; 0 takes their expectation in closed form."""

@@ -111,18 +111,18 @@ class SDELearner(Learner):
             lean, weight = self.optimism.lean(bonus, context.episode)
 
         def member_losses(sde: SDE) -> tuple[Array, ...]:
-            law, residual = self.law.seen(sde, gap)
+            law, residual = self.law.seen(sde, gap, blind=self.objective.blind)
             objective, log_prob = self.objective(law, residual, batch.gap, objective_key), law.log_prob(residual)
             objective, tail = self.objective.bounded(objective, unexplained)
             # A look that the tail explains neither attracts the model nor repels it, with optimism or without.
             leverage = jax.lax.stop_gradient((1.0 - tail) * self.objective.leverage(law, batch.gap))
-            return objective, objective - lean * leverage * log_prob, bonus * log_prob, tail
+            return objective, objective - lean * leverage * log_prob, bonus * (1.0 - tail) * log_prob, tail
 
         def loss(trained: Ensemble) -> tuple[Array, tuple[Array, ...]]:
             ensemble = eqx.combine(trained, fixed)
             objective, combined, planning, tail = eqx.filter_vmap(member_losses)(ensemble.stacked)
             sizes = [jnp.mean(values, axis=(1, 2)) for values in (objective, planning, tail)]
-            bad = jnp.sum(1.0 - jnp.isfinite(objective), axis=0)  # a sum, which devices exchange along with the means
+            bad = jnp.sum(1.0 - jnp.isfinite(combined), axis=0)  # a sum, which devices exchange along with the means
             return jnp.sum(jnp.mean(combined, axis=(1, 2))), (*sizes, bad)
 
         trained, fixed = trained_part(self.model, state.ensemble)
