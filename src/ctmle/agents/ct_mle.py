@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy_final_rate": 1.0,
         "bootstrap_episodes": 5,
         "saturation_cost": 0.0,
-        "reset_starts": 0.0,
+        "reset_starts": 0.2,
         "box_starts": 0.0,
         "trajectory_seconds": 50.0,
         "test_gap": 0.125,
