@@ -26,7 +26,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "policy_step": 0.125,
         "policy_rate": 5e-4,
         "policy_final_rate": 1.0,
-        "bootstrap_episodes": 5,
+        "bootstrap_episodes": 3,
         "saturation_cost": 0.0,
         "reset_starts": 0.2,
         "box_starts": 0.0,
