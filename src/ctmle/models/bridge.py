@@ -28,7 +28,7 @@ from ctmle.models.networks import SHORTEST_GAP
 from ctmle.settings import Count, Positive, option
 
 MOST_SEGMENTS = 32
-"""Of a gap: longer gaps have longer segments, up to 1/8 s, so that what a gap costs is bounded."""
+"""Most segments of a gap. Above 2 s segments become longer instead, up to 1/8 s each."""
 
 WIDTH = 2**0.5
 """Half-width of difference quotients, in standard deviations of the state given both looks. With the weights 1/4, 1/2
@@ -49,7 +49,7 @@ Path = Float[Array, "*batch samples nodes observed"]
 
 
 class Tube(eqx.Module):
-    """Where the state went between two looks: its mean and its standard deviation at the nodes of each gap."""
+    """Mean and standard deviation of the state at the nodes of each gap, given the looks at both ends."""
 
     path: Path
     spread: Path
