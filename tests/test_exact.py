@@ -24,8 +24,8 @@ from ctmle.theory.exact import (
     saturated,
     stack,
 )
-from ctmle.theory.exact.linear import in_double
 from ctmle.theory.exact.study import slope, wilson
+from ctmle.training.double import in_double
 
 
 def agent_on(models, beta, chained=False):

@@ -35,7 +35,6 @@ from ctmle.theory.exact.linear import (
     LinearLaw as LinearLaw,
     MatrixLaw as MatrixLaw,
     Spiral as Spiral,
-    in_double as in_double,
     matrix_law as matrix_law,
     total_variances as total_variances,
     values as values,

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from ctmle.schedules.base import Looks, Schedule
 from ctmle.theory.exact.classes import FiniteClass, walk
-from ctmle.theory.exact.linear import in_double
+from ctmle.training.double import in_double
 
 TIE = 1e-9
 """Largest rounding error of a value: policies whose promised values differ by less are tied."""

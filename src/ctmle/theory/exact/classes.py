@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.theory.eluder import gaussian_hellinger2
-from ctmle.theory.exact.linear import Bump, LinearLaw, in_double, total_variances, values
+from ctmle.theory.exact.linear import Bump, LinearLaw, total_variances, values
 from ctmle.theory.variance import Smoothness
+from ctmle.training.double import in_double
 
 Point = Float[Array, " size"]
 Points = Float[Array, "looks size"]

@@ -15,8 +15,9 @@ from jaxtyping import Float
 from ctmle.settings import Positive
 from ctmle.theory.exact.classes import FiniteClass, LinearClass, linear_class
 from ctmle.theory.exact.lattice import saturated
-from ctmle.theory.exact.linear import Bump, Spiral, in_double, matrix_law
+from ctmle.theory.exact.linear import Bump, Spiral, matrix_law
 from ctmle.theory.limits import check
+from ctmle.training.double import in_double
 
 HORIZON = 4.0
 """T of every class, in seconds."""

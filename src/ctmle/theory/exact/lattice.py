@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scipy.special import exprel
 
 from ctmle.theory.exact.classes import FiniteClass, Index, Point, Points, Scalar, Scalars
-from ctmle.theory.exact.linear import in_double
+from ctmle.training.double import in_double
 
 LEAST_PROBABILITY = 1e-13
 """Lower limit of probabilities, which are rounding errors below it. A wrong model loses at most 30 nats per look."""

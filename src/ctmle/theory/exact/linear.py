@@ -5,8 +5,6 @@ Everything is computed in double precision, whatever the precision of the rest o
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -16,26 +14,13 @@ from jaxtyping import Array, Float, Int
 
 from ctmle.models.gaussian import Gaussian, cholesky, solve_lower
 from ctmle.theory.eluder import nodes_and_weights
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from ctmle.training.double import in_double
 
 Vector = Float[Array, "*batch size"]
 Matrix = Float[Array, "*batch size size"]
 
 TERMS = 15
 """Taylor terms per step; steps are short enough that the remainder is below rounding."""
-
-
-def in_double(function: Callable[P, R]) -> Callable[P, R]:
-    """Trace and run `function` in 64 bits, because a variance is a small difference of large numbers."""
-
-    @wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with jax.enable_x64(True):
-            return function(*args, **kwargs)
-
-    return wrapped
 
 
 class Affine(eqx.Module):

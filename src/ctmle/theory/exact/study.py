@@ -20,7 +20,7 @@ from ctmle.schedules.grid import Equidistant
 from ctmle.theory.exact.agent import ExactCTMLE, play, stack
 from ctmle.theory.exact.classes import FiniteClass
 from ctmle.theory.exact.examples import CLASSES, HORIZON
-from ctmle.theory.exact.linear import in_double
+from ctmle.training.double import in_double
 
 Curve = Float[np.ndarray, " episodes"]
 
