@@ -120,3 +120,16 @@ def test_a_run_checks_the_environment_that_it_is_given():
     with pytest.raises(ValueError, match=r"Tank\.reward: must give shape"):
         Run(replace(run_experiment(), env=tank(reward=lambda self, x, u: x)))
     assert Run(replace(run_experiment(), env=Tank())).spec.observation.size == 1
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (((0, 1),), "kinematics: give pairs of indices of coordinates from 0 to 0"),
+        (((0, 0), (0, 0)), "kinematics: gives two derivatives of the same coordinate"),
+        (((0, 0),), "kinematics: says that the derivative of 'level' is 'level', and drift says otherwise"),
+    ],
+)
+def test_kinematics_that_are_not_so_are_refused(pairs, said):
+    with pytest.raises(ValueError, match=said.replace("(", "\\(")):
+        check_env(tank(kinematics=pairs))

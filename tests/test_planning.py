@@ -1,5 +1,7 @@
 """Imagined trajectories, returns, gradients through the SDE, and a known optimum."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,12 +10,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctmle.data import Dataset, Drives, Trajectory, Transitions
-from ctmle.envs import Env, LinearQuadratic, Pendulum
+from ctmle.envs import Acrobot, CartPole, CartPoleSwingUp, Env, LinearQuadratic, Pendulum
 from ctmle.models import Context, DiagonalNetwork, Optimism, TrueSDE, Values, World
 from ctmle.models.optimism import advantage
 from ctmle.models.world import SpecReward
 from ctmle.planning import (
     ActorCritic,
+    Memory,
     MixedStarts,
     Policy,
     SmoothSignals,
@@ -24,6 +27,8 @@ from ctmle.planning import (
     rollout,
     silent_signal,
 )
+from ctmle.planning.rest import best_rest
+from ctmle.planning.starts import data_box
 from ctmle.training import Mlp, Span, run_updates
 from ctmle.training.mlp import with_fixed_networks
 
@@ -99,10 +104,13 @@ def context_of(env: Env, states: jax.Array, improver: ActorCritic | None = None)
     )
 
 
+NO_MEMORY = Memory.empty(LinearQuadratic().spec, 0)
+
+
 def test_starts_mix_data_reset_and_box():
-    starts = MixedStarts(reset_share=0.3, box_share=0.3)
+    starts = MixedStarts(0.0, 0.0, reset_share=0.3, box_share=0.3)
     pool = starts.prepare(context_of(LinearQuadratic(), jnp.asarray([[-3.0], [0.0], [5.0]])))
-    times, everything = starts.sample(pool, jax.random.key(0), 2, 2000)
+    times, everything = starts.sample(pool, NO_MEMORY, jax.random.key(0), 2, 2000, 1.0)
     assert times.shape == (2, 2000)
     values = np.asarray(everything).ravel()
     at_reset, at_data = np.isclose(values, 1.0), np.isin(values, [-3.0, 0.0, 5.0])
@@ -115,11 +123,11 @@ def test_starts_mix_data_reset_and_box():
 
 
 def test_seen_starts_may_be_those_of_the_newest_trajectories():
-    env, starts = LinearQuadratic(), MixedStarts(reset_share=0.0, box_share=0.0, recent=1)
+    env, starts = LinearQuadratic(), MixedStarts(0.0, 0.0, reset_share=0.0, box_share=0.0, recent=1)
     context = context_of(env, jnp.asarray([[-3.0], [0.0], [5.0]]))
     newer = Trajectory(jnp.zeros(2), jnp.asarray([[1.0], [2.0]]), jnp.zeros((2, 1)), jnp.zeros(()))
     context = eqx.tree_at(lambda c: c.data, context, context.data.add(newer))
-    _, chosen = starts.sample(starts.prepare(context), jax.random.key(0), 2, 50)
+    _, chosen = starts.sample(starts.prepare(context), NO_MEMORY, jax.random.key(0), 2, 50, 1.0)
     assert set(np.asarray(chosen).ravel()) == {1.0, 2.0}
 
 
@@ -127,14 +135,14 @@ def test_actor_critic_finds_the_known_optimum():
     """On the true linear-quadratic SDE, the policy's slope at 0 comes near the Riccati gain (discounting lowers it)."""
     env = LinearQuadratic(sigma=1.0)
     improver = ActorCritic(
-        hidden=(32, 32), updates=400, particles=64, critic_rate=3e-3, critic_steps=5, critic_batch=128,
-        bootstrap_episodes=1, starts=MixedStarts(reset_share=0.2, box_share=0.4),
+        hidden=(32, 32), updates=1000, particles=64, critic_rate=3e-3, critic_steps=5, critic_batch=128,
+        bootstrap_episodes=1, starts=MixedStarts(0.0, 0.0, reset_share=0.2, box_share=0.4),
     )  # fmt: skip
     context = context_of(env, jnp.linspace(-1.0, 1.0, 9)[:, None], improver)
     state = improver.init(env.spec, jax.random.key(0))
-    outcome = run_updates(improver, "policy", context, state, Span.of(0, 400, jax.random.key(1)))
+    outcome = run_updates(improver, "policy", context, state, Span.of(0, 1000, jax.random.key(1)))
     x = jnp.asarray([[-0.3], [0.3]])
-    u = np.asarray(improver.feedback(outcome.state)(jnp.zeros(2), x)).ravel()
+    u = np.asarray(improver.feedback(improver.finish(outcome.state, context))(jnp.zeros(2), x)).ravel()
     gain = -(u[1] - u[0]) / 0.6
     assert gain == pytest.approx(env.best_gain, rel=0.2)
     assert np.isfinite(float(outcome.metrics["critic_loss"]))
@@ -249,3 +257,103 @@ def test_settings_of_the_actor_critic_that_do_not_fit_are_refused():
         ActorCritic(step=2.0)
     with pytest.raises(ValueError, match="together at most 1"):
         MixedStarts(reset_share=0.6, box_share=0.5)
+
+
+@pytest.mark.parametrize(
+    "env", [Pendulum(), CartPole(), CartPoleSwingUp(), Acrobot()], ids=lambda env: type(env).__name__
+)
+def test_the_best_rest_is_found(env):
+    """Every system here can be held still where its reward is 1."""
+    size = len(env.state_names)
+    box = (-3.0 * jnp.ones(size), 3.0 * jnp.ones(size))
+    for seed in range(3):
+        rest, reward = best_rest(World(TrueSDE(env), SpecReward(env.spec)), env.spec, box, jax.random.key(seed))
+        assert float(reward) > 0.97
+        assert float(jnp.max(jnp.abs(env.drift(rest, jnp.zeros(env.spec.control_size))))) < 2.0
+
+
+def test_pooled_starts_go_on_where_the_last_trajectories_ended_and_some_start_anew():
+    starts = MixedStarts(pool_share=0.5, rest_share=0.2, box_share=0.3)
+    context = context_of(LinearQuadratic(), jnp.asarray([[-3.0], [0.0], [5.0]]))
+    memory = Memory(100.0 + jnp.arange(4000.0)[:, None], jnp.asarray([1.5]), jnp.asarray(0.0))
+    _, chosen = starts.sample(starts.prepare(context), memory, jax.random.key(0), 2, 2000, 1.2)
+    values = np.asarray(chosen)[..., 0]
+    pooled, other = values[:, :1000], values[:, 1000:]
+    went_on = pooled > 99
+    np.testing.assert_array_equal(pooled[went_on], (100.0 + np.arange(4000.0).reshape(2, 2000)[:, :1000])[went_on])
+    assert abs(went_on.mean() - 0.8) < 0.03
+    np.testing.assert_allclose(pooled[~went_on], 1.0)  # the reset of this system
+    near_rest = np.abs(other - 1.5) <= 0.05 * 4.0 + 1e-5
+    assert abs(near_rest.mean() - (0.4 + 0.6 * 0.4 / 8)) < 0.04
+    assert other.min() > -3.01
+    assert other.max() < 5.01
+
+
+def test_angles_of_the_box_are_whole_circles_if_asked():
+    states = jnp.asarray([[0.1, -1.0], [0.4, 2.0]])
+    data = context_of(Pendulum(), states).data
+    low, high = data_box(Pendulum().spec, data, circles=True)
+    np.testing.assert_allclose((low, high), [(-np.pi, -1.0), (np.pi, 2.0)], rtol=1e-6)
+    low, high = data_box(Pendulum().spec, data)
+    np.testing.assert_allclose((low, high), [(0.1, -1.0), (0.4, 2.0)], rtol=1e-6)
+
+
+def planned(improver: ActorCritic, updates: int = 60):
+    """Return the context and the state after a round in the true linear-quadratic system."""
+    context = context_of(LinearQuadratic(sigma=1.0), jnp.linspace(-1.0, 1.0, 9)[:, None], improver)
+    state = improver.begin(improver.init(context.spec, jax.random.key(0)), context, 1)
+    state = run_updates(improver, "policy", context, state, Span.of(0, updates, jax.random.key(1))).state
+    return context, improver.finish(state, context)
+
+
+def test_a_policy_that_was_better_stays():
+    improver = ActorCritic(hidden=(16, 16), updates=60, particles=32)
+    context, state = planned(improver)
+    assert same_leaves(improver.feedback(state), state.feedback)
+    promise = np.asarray(state.promise)
+    assert promise[0] > -1.0
+    spoilt = eqx.tree_at(
+        lambda s: s.feedback.net.biases, state, jax.tree.map(lambda b: b + 2.0, state.feedback.net.biases)
+    )
+    kept = improver.finish(spoilt, context)
+    assert same_leaves(improver.feedback(kept), state.feedback)
+    np.testing.assert_array_equal(kept.promise, promise)
+    newest = ActorCritic(hidden=(16, 16), updates=60, particles=32, guard=False)
+    assert same_leaves(newest.feedback(newest.finish(spoilt, context)), spoilt.feedback)
+
+
+def test_the_kept_policy_is_judged_again_in_a_new_world():
+    improver = ActorCritic(hidden=(16, 16), updates=60, particles=32)
+    context, state = planned(improver)
+    noisier = World(TrueSDE(LinearQuadratic(sigma=6.0)), context.world.reward)
+    again = improver.begin(state, dataclasses.replace(context, world=noisier), 2)
+    assert float(again.promise[0]) < float(state.promise[0]) - 0.02
+
+
+def test_rounds_end_when_the_policy_is_enough():
+    improver = ActorCritic(hidden=(16, 16), updates=60, particles=32, rounds=3)
+    stages = improver.stages(1)
+    assert [stage.optional for stage in stages] == [False, True, True]
+    assert len({stage.stream for stage in stages}) == 3
+    _, state = planned(improver, updates=200)
+    best = float(state.memory.best_reward)
+    size = abs(best) + 1e-3
+    for short, gain, enough in (
+        (0.0, 1.0, True), (0.04 * abs(best), 1.0, True), (0.1 * size, 1.0, False),
+        (0.1 * abs(best), 0.0, True), (0.1 * abs(best), -1.0, True), (0.3 * size, 0.0, False),
+    ):  # fmt: skip
+        found = (jnp.asarray([0.0, best - short]), jnp.asarray(gain))
+        assert improver.has_enough(eqx.tree_at(lambda s: (s.promise, s.gain), state, found)) == enough
+    unknown = improver.init(LinearQuadratic().spec, jax.random.key(0))
+    assert not improver.has_enough(unknown)
+
+
+def test_a_world_is_judged_in_all_that_is_possible():
+    calm, wild = TrueSDE(LinearQuadratic(sigma=0.0)), TrueSDE(LinearQuadratic(sigma=9.0))
+    world = World(calm, SpecReward(LinearQuadratic().spec))
+    assert world.doubted is world
+    assert dataclasses.replace(world, plausible=wild).doubted.sde is wild
+
+
+def same_leaves(one, other) -> bool:
+    return all(bool(jnp.array_equal(a, b)) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))

@@ -93,6 +93,15 @@ SCHEDULES = Registry(
         "grid": "ctmle.schedules.grid:Grid",
     },
 )
+LEARNERS = Registry(
+    "model",
+    "ctmle.models",
+    {
+        "ensemble": "ctmle.models.sde_learner:SDELearner",
+        "basis": "ctmle.models.basis_learner:BasisLearner",
+        "ode": "ctmle.models.ode_learner:ODELearner",
+    },
+)
 OBJECTIVES = Registry(
     "objective",
     "ctmle.objectives",
@@ -111,4 +120,4 @@ LAWS = Registry(
     },
 )
 
-REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, OBJECTIVES, LAWS)
+REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, LEARNERS, OBJECTIVES, LAWS)

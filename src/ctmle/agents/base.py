@@ -45,6 +45,14 @@ class Past:
     """True if it belongs to a uniform sample of all that the agent drove."""
 
 
+@dataclass(frozen=True)
+class Experience:
+    """The data that a policy was trained on."""
+
+    seconds: float
+    looks: int
+
+
 class Agent(Part):
     """Drive any plant with two calls: ask `propose`, run the policy, look at the times, hand the looks to `observe`.
 
@@ -76,6 +84,10 @@ class Agent(Part):
 
     @abstractmethod
     def progress(self, state: Any) -> Progress: ...
+
+    @abstractmethod
+    def experience(self, state: Any) -> Experience:
+        """Return the data that the policy of an agent that is ready was trained on."""
 
     @abstractmethod
     def policy(self, state: Any) -> Controller:

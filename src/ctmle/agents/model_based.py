@@ -2,7 +2,7 @@
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ctmle.agents.base import Agent, Past, Progress
+from ctmle.agents.base import Agent, Experience, Past, Progress
 from ctmle.data.dataset import Dataset
 from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
-from ctmle.models.sde_learner import SDELearner
+from ctmle.models.basis_learner import BasisLearner
 from ctmle.models.world import Context, KnownReward, Learner, NeverEnds, Reward, Survival, World
 from ctmle.planning.actor_critic import ActorCritic, Improver
 from ctmle.planning.exploration import Exploration, SmoothSignals, plain
 from ctmle.planning.policy import Policy
 from ctmle.schedules.base import Advice, DecidedLooks, Looks, Schedule
-from ctmle.settings import Count, Positive
+from ctmle.settings import Count, Positive, option
 from ctmle.training.failures import MOST_RETRIES
 from ctmle.training.updates import Span, Stage, Trainer, failed, run_updates
 
@@ -48,6 +48,8 @@ class AgentState(eqx.Module):
     """State of each part, by its name."""
     driven: Int[Array, ""]
     """Trajectories that the agent drove."""
+    known: Int[Array, ""]
+    """Trajectories that it had when it last learned."""
     stage: Int[Array, ""]
     step: Int[Array, ""]
     retries: Int[Array, ""]
@@ -59,7 +61,8 @@ class AgentState(eqx.Module):
 class ModelBasedAgent(Agent):
     """A learner, an improver and an exploration, composed. Named algorithms differ only in these parts."""
 
-    learner: Learner = SDELearner()
+    learner: Learner = option(BasisLearner(), "model")
+    """What learns drift and diffusion: a basis with a posterior; an ensemble of networks; an ensemble of ODEs."""
     improver: Improver = ActorCritic()
     exploration: Exploration = SmoothSignals()
     reward: Reward = KnownReward()
@@ -68,6 +71,8 @@ class ModelBasedAgent(Agent):
     """[N_inc] Trajectories of the policy added to the data after each episode."""
     trajectory_seconds: Positive | None = None
     """[H] Length of each training trajectory; none: the environment's horizon."""
+    switching: Literal["every-episode", "data-doubled"] = "every-episode"
+    """When to learn anew: after every episode, or once there are twice as many looks as the last time."""
     chunk: Count = 50
     """Updates per compiled call: how often progress is shown."""
 
@@ -89,6 +94,7 @@ class ModelBasedAgent(Agent):
             data=_no_data(spec, plain(spec, self.improver.feedback(trained["improver"])), self.room()),
             trained=trained,
             driven=zero,
+            known=zero,
             stage=jnp.asarray(READY, jnp.int32),
             step=zero,
             retries=zero,
@@ -104,9 +110,9 @@ class ModelBasedAgent(Agent):
             return state
         episode, retries, index = self.episode(state), int(state.retries), int(state.stage)
         stages = self._stages(episode)
-        if index == 0 and int(state.step) == 0:
-            state = self._begin(state, schedule, episode)
         name, stage = stages[index]
+        if int(state.step) == 0:
+            state = self._begin(state, schedule, episode, stages, index)
         count = min(self.chunk, stage.updates - int(state.step))
         key = jax.random.fold_in(jax.random.fold_in(state.key, stage.stream), episode)
         span = Span.of(state.step, count, key, retries)
@@ -116,10 +122,16 @@ class ModelBasedAgent(Agent):
             return eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
         metrics = {**state.metrics, **outcome.metrics}
         state = eqx.tree_at(lambda s: (s.trained[name], s.metrics), state, (outcome.state, metrics))
-        step = int(state.step) + count
+        step, part = int(state.step) + count, self.part(name)
         if step < stage.updates:
             return _at(state, index, step)
-        return _at(state, index + 1 if index + 1 < len(stages) else READY, 0)
+        finished = part.finish(state.trained[name], self._context(state, schedule, episode))
+        state = eqx.tree_at(lambda s: s.trained[name], state, finished)
+        rest = range(index + 1, len(stages))
+        following = next((i for i in rest if not self._skipped(state, *stages[i])), READY)
+        if following == READY:
+            state = eqx.tree_at(lambda s: s.known, state, state.data.count)
+        return _at(state, following, 0)
 
     def propose(self, state: AgentState, schedule: Schedule) -> tuple[AgentState, Policy, Looks | DecidedLooks]:
         """Fit, plan, decide when to look."""
@@ -146,9 +158,21 @@ class ModelBasedAgent(Agent):
         before = self.episode(state)
         added = (state.data.add(trajectory), state.driven + 1)
         state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)
-        if self.episode(state) == before:
+        if self.episode(state) == before or not self._due(state):
             return _at(state, READY, 0)
         return _at(eqx.tree_at(lambda s: s.retries, state, jnp.asarray(0, jnp.int32)), 0, 0)
+
+    def _due(self, state: AgentState) -> bool:
+        """Tell whether there is enough new data to learn anew."""
+        return self.switching == "every-episode" or int(state.data.looks) >= 2 * self.experience(state).looks
+
+    def experience(self, state: AgentState) -> Experience:
+        """Return the data that the present policy was trained on."""
+        known, lengths = int(state.known), np.asarray(state.data.lengths, int)
+        ends = np.cumsum(lengths)[:known]
+        times = np.asarray(state.data.times, float)
+        seconds = float(np.sum(times[ends - 1] - times[ends - lengths[:known]]))
+        return Experience(seconds, int(lengths[:known].sum()))
 
     def progress(self, state: AgentState) -> Progress:
         episode, index = self.episode(state), int(state.stage)
@@ -172,8 +196,9 @@ class ModelBasedAgent(Agent):
     def world(self, state: AgentState) -> World:
         """Return the world that the policy is improved in."""
         trained = state.trained
-        hazard = self.survival.hazard(trained["survival"])
-        return World(self.learner.sde(trained["learner"]), self.reward.reward(trained["reward"]), hazard)
+        learner, hazard = trained["learner"], self.survival.hazard(trained["survival"])
+        reward = self.reward.reward(trained["reward"])
+        return World(self.learner.sde(learner), reward, hazard, self.learner.plausible(learner))
 
     def advice(self, state: AgentState) -> Advice:
         """Return what a schedule may ask before it decides the next looks."""
@@ -204,6 +229,7 @@ class ModelBasedAgent(Agent):
             "the dataset counts more looks than it has": int(lengths.sum()) > len(data.times),
             "its stage or update is none of this agent's": not READY <= int(state.stage) < len(stages)
             or not 0 <= int(state.step) < updates,
+            "it learned from more trajectories than it has": not 0 <= int(state.known) <= count,
             "it counts impossible retries": not 0 <= int(state.retries) <= MOST_RETRIES,
             "recorded controls are not where it says": data.drives.flawed,
         }
@@ -239,11 +265,18 @@ class ModelBasedAgent(Agent):
         """List the stages of an episode, each with the part that it trains."""
         return [(name, stage) for name in TRAINED for stage in self.part(name).stages(episode)]
 
-    def _begin(self, state: AgentState, schedule: Schedule, episode: int) -> AgentState:
-        for name in TRAINED:
-            begun = self.part(name).begin(state.trained[name], self._context(state, schedule, episode), episode)
-            if begun is not state.trained[name]:
-                state = eqx.tree_at(lambda s, name=name: s.trained[name], state, begun)
+    def _skipped(self, state: AgentState, name: str, stage: Stage) -> bool:
+        return stage.optional and self.part(name).has_enough(state.trained[name])
+
+    def _begin(
+        self, state: AgentState, schedule: Schedule, episode: int, stages: list[tuple[str, Stage]], index: int
+    ) -> AgentState:
+        """Let the part of a stage begin its episode if this is its first stage, and parts without stages before it."""
+        name, before = stages[index][0], [TRAINED.index(name) for name, _ in stages[:index]]
+        for part in TRAINED[max(before, default=-1) + 1 : TRAINED.index(name) + 1]:
+            begun = self.part(part).begin(state.trained[part], self._context(state, schedule, episode), episode)
+            if begun is not state.trained[part]:
+                state = eqx.tree_at(lambda s, part=part: s.trained[part], state, begun)
         return state
 
     def _context(self, state: AgentState, schedule: Schedule, episode: int) -> Context:

@@ -8,6 +8,6 @@ from ctmle.models.world import KnownModel
 from ctmle.planning.actor_critic import ActorCritic, Improver
 
 
-def Oracle(env: Env, improver: Improver = ActorCritic(bootstrap_episodes=1), **settings: Any) -> ModelBasedAgent:  # noqa: N802
+def Oracle(env: Env, improver: Improver = ActorCritic(), **settings: Any) -> ModelBasedAgent:  # noqa: N802
     """Improve a policy in the true SDE, with nothing to learn about the system."""
     return ModelBasedAgent(KnownModel(env), improver, **settings)

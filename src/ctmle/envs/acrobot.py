@@ -22,8 +22,10 @@ class Acrobot(NoisyEnv):
     `underactuated` leaves the torque on joint 2 only.
     """
 
+    kinematics = ((0, 2), (1, 3))
     tuned = {  # noqa: RUF012
         "": {"episodes": 15},
+        "ct-mle default": {"trajectory_seconds": 5.0},
         "ct-mle paper": {"start_width": 0.0},
         "enode": {"initial_trajectories": 7, "exploring_trajectories": 3, "longest_step": 0.0625},
     }

@@ -55,6 +55,8 @@ class Spec(eqx.Module):
     control_high: tuple[float, ...] = eqx.field(static=True)
     horizon: float = eqx.field(static=True)
     sensor: Sensor = Exact()
+    kinematics: tuple[tuple[int, int], ...] = eqx.field(static=True, default=())
+    """Pairs of state coordinates (i, j) where the derivative of coordinate i is coordinate j, but for noise."""
 
     @property
     def control_size(self) -> int:
@@ -85,6 +87,9 @@ class Env(eqx.Module):
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}
     """Options that suit this system: for every agent under "", for one agent under its name, and for one preset of an
     agent under "AGENT PRESET"."""
+    kinematics: ClassVar[tuple[tuple[int, int], ...]] = ()
+    """Pairs (i, j) of coordinates where the derivative of coordinate i is coordinate j: only the other drifts are
+    learned. The noise of all coordinates is."""
 
     state_names: eqx.AbstractVar[tuple[str, ...]]
     angles: eqx.AbstractVar[tuple[int, ...]]
@@ -124,6 +129,7 @@ class Env(eqx.Module):
             control_low=self.control_low,
             control_high=self.control_high,
             horizon=self.horizon,
+            kinematics=self.kinematics,
         )
 
 

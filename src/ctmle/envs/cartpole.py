@@ -39,8 +39,9 @@ class CartPole(NoisyEnv):
     `bang_bang` applies the paper's fixed force: 10 in the direction of u.
     """
 
+    kinematics = ((0, 1), (2, 3))
     tuned = {  # noqa: RUF012
-        "ct-mle": {"longest_step": 0.03125},
+        "ct-mle default": {"trajectory_seconds": 5.0, "episodes": 12},
         "ct-mle paper": {"start_width": 0.0},
         "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
     }
@@ -70,10 +71,11 @@ class CartPole(NoisyEnv):
 class CartPoleSwingUp(NoisyEnv):
     """Swing-up: the same equations with 1.0 in place of the half-length, force 3 u, abs(u) <= 3, from hanging."""
 
+    kinematics = ((0, 1), (2, 3))
     tuned = {  # noqa: RUF012
         "": {"episodes": 15},
-        "ct-mle": {"policy_updates": 500},
-        "ct-mle paper": {"policy_updates": 250, "start_width": 0.0},
+        "ct-mle default": {"trajectory_seconds": 5.0},
+        "ct-mle paper": {"start_width": 0.0},
         "enode": {"initial_trajectories": 5, "exploring_trajectories": 2},
     }
 

@@ -25,7 +25,7 @@ def check_env(env: Any) -> None:
             f"{type(env).__name__} is not a ctmle.envs.Env: subclass it and write drift, diffusion, reward and reset;"
             " a plant without equations needs no Env (drive it with propose and observe)"
         )
-    problems = list(_attributes(env)) or list(_methods(env)) or list(_memory(env))
+    problems = list(_attributes(env)) or list(_methods(env)) or list(_memory(env)) or list(_kinematics(env))
     if problems:
         name = type(env).__name__
         raise ValueError("\n".join(f"{name}.{problem}" for problem in problems))
@@ -42,6 +42,11 @@ def _attributes(env: Env) -> Iterator[str]:
         yield "control_low: control_low and control_high need one number for each control"
     elif not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and np.all(low < high)):
         yield f"control_low: must be finite and below control_high, not {env.control_low} to {env.control_high}"
+    pairs = env.kinematics
+    if any(len(pair) != 2 or not all(isinstance(i, int) and 0 <= i < size for i in pair) for pair in pairs):
+        yield f"kinematics: give pairs of indices of coordinates from 0 to {size - 1}, not {pairs!r}"
+    elif len({position for position, _ in pairs}) < len(pairs):
+        yield f"kinematics: gives two derivatives of the same coordinate: {pairs!r}"
     if not 0 < env.horizon < float("inf"):
         yield f"horizon: must be a positive number of seconds, not {env.horizon!r}"
 
@@ -64,6 +69,18 @@ def _methods(env: Env) -> Iterator[str]:
             yield problem
         elif name == "diffusion" and _has_negative_diagonal(env, states, controls):
             yield "diffusion: is negative at some states; give the diagonal of g, which is at least 0, or the matrix g"
+
+
+def _kinematics(env: Env) -> Iterator[str]:
+    states, controls = _points(env)
+    drifts = np.asarray(jax.vmap(env.drift)(states, controls))
+    for position, velocity in env.kinematics:
+        if not np.allclose(drifts[:, position], states[:, velocity], rtol=1e-4, atol=1e-5):
+            names = env.state_names
+            yield (
+                f"kinematics: says that the derivative of '{names[position]}' is '{names[velocity]}', and drift says"
+                " otherwise; leave the pair out"
+            )
 
 
 def _has_negative_diagonal(env: Env, states: jax.Array, controls: jax.Array) -> bool:

@@ -49,6 +49,12 @@ class Observation(eqx.Module):
         order = (*self.angles, *self.others)
         return parts[..., tuple(order.index(i) for i in range(self.state_size))]
 
+    def encode_widths(self, widths: Float[Array, " state"]) -> Float[Array, " observed"]:
+        """Return the sizes of observed coordinates from those of the state; cosines and sines have size 1."""
+        if self.kind == "angles":
+            return widths
+        return jnp.concatenate([jnp.ones(2 * len(self.angles)), widths[jnp.asarray(self.others, int)]])
+
     def features(self, y: Float[Array, "*batch observed"]) -> Float[Array, "*batch features"]:
         return self._trig(y) if self.kind == "angles" else y
 

@@ -11,7 +11,7 @@ from ctmle.lab.experiment import Evaluation, SuccessRule
 from ctmle.models.flow import deviation
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
-from ctmle.planning.rollout import rollout
+from ctmle.planning.rollout import imagine
 from ctmle.plants.base import Controller, Plant
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.grid import Equidistant
@@ -81,25 +81,8 @@ def imagined_score(
     """Return the score that the agent expects: the same measure on trajectories imagined in its world."""
     particles = max(1, evaluation.test_trajectories // world.sde.members)
     steps = round((evaluation.test_seconds or spec.horizon) / step)
-    return float(_imagine(world, spec, feedback, key, particles, steps, step, evaluation.warm_up))
-
-
-@eqx.filter_jit
-def _imagine(
-    world: World,
-    spec: Spec,
-    feedback: Feedback,
-    key: PRNGKeyArray,
-    particles: int,
-    steps: int,
-    step: float,
-    warm_up: float,
-) -> Float[Array, ""]:
-    start_key, noise_key = jax.random.split(key)
-    start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.sde.members, particles)))
-    noise = jax.random.normal(noise_key, (steps, *start.shape))
-    path = rollout(world, feedback, (jnp.zeros(start.shape[:-1]), start), noise, step=step)
-    return jnp.mean(path.rewards[round(warm_up / step) :])
+    path = imagine(world, spec, feedback, key, particles, steps, step)
+    return float(jnp.mean(path.rewards[round(evaluation.warm_up / step) :]))
 
 
 @eqx.filter_jit

@@ -38,6 +38,7 @@ def use_threads(threads: int | None) -> None:
     import jax
 
     count = threads or cores()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads wait for each other more than they compute
     with suppress(RuntimeError):  # a process that has computed before stays as it is
         jax.config.update("jax_num_cpu_devices", count)
         os.environ["PJRT_NPROC"] = str(count)

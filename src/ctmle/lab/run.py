@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ctmle.agents.base import Agent, Progress
+from ctmle.agents.base import Agent, Experience, Progress
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.data.dataset import Dataset
 from ctmle.data.trajectory import Trajectory
@@ -87,22 +87,25 @@ class Run:
             seconds: dict[str, float] = defaultdict(float)
             if progress.episode > 0 and training.test_every > 1 and agent.practises:
                 yield Moment(state, _flat(progress))
-                state, progress = self._practise(state, progress, seconds)
+                state, progress, known = self._practise(state, progress, seconds)
             else:
-                state, progress = yield from self._episode(state, progress, seconds)
+                state, progress, known = yield from self._episode(state, progress, seconds)
             episode = progress.episode
             if episode > 0 and (episode % training.test_every == 0 or episode == training.episodes):
                 progress = dataclasses.replace(progress, stage="test", looks=agent.progress(state).looks)
                 yield Moment(state, _flat(progress), resumable=False)
-                record = self._record(state, progress, seconds)
+                record = self._record(state, progress, known) | seconds
                 yield Moment(state, _flat(progress), record)
                 if training.stop_at_success and record["success"]:
                     return
 
     def _episode(
         self, state: Any, progress: Progress, seconds: dict[str, float]
-    ) -> Generator[Moment, None, tuple[Any, Progress]]:
-        """Run one episode, with a moment before every chunk of updates; return the agent's progress when it acted."""
+    ) -> Generator[Moment, None, tuple[Any, Progress, Experience]]:
+        """Run one episode, with a moment before every chunk of updates.
+
+        Returns the agent's progress when it acted, and what it had learned from.
+        """
         agent = self.agent
         while not agent.ready(state):
             yield Moment(state, _flat(progress))
@@ -110,12 +113,13 @@ class Run:
             state = jax.block_until_ready(agent.advance(state, self.schedule))
             seconds[f"{progress.stage}_seconds"] += time.perf_counter() - started
             progress = agent.progress(state)
+        known = agent.experience(state)
         while agent.progress(state).episode == progress.episode:
             state, policy, looks = agent.propose(state, self.schedule)
             state = agent.observe(state, self.act(state, policy, looks))
-        return state, progress
+        return state, progress, known
 
-    def _practise(self, state: Any, progress: Progress, seconds: dict[str, float]) -> tuple[Any, Progress]:
+    def _practise(self, state: Any, progress: Progress, seconds: dict[str, float]) -> tuple[Any, Progress, Experience]:
         """Run every episode up to the next test in one compiled loop."""
         agent, training, started = self.agent, self.experiment.training, time.perf_counter()
         last = min(training.episodes, training.test_every * math.ceil(progress.episode / training.test_every))
@@ -125,7 +129,11 @@ class Run:
         state = agent.practise(state, self.plant, keys)
         progress = dataclasses.replace(agent.progress(jax.block_until_ready(state)), episode=last)
         seconds["updates_seconds"] += time.perf_counter() - started
-        return state, progress
+        # All data but that of the last episode, whose trajectories are taken to be as its last one.
+        every, newest = agent.experience(state), agent.history(state)[-1].trajectory
+        own = agent.trajectories_per_episode
+        lasted = float(newest.times[-1] - newest.times[0])
+        return state, progress, Experience(every.seconds - own * lasted, every.looks - own * newest.looks)
 
     def episodes(self, state: Any) -> Iterator[tuple[Any, Record]]:
         """Yield the state and the record at the end of every tested episode."""
@@ -170,7 +178,7 @@ class Run:
         self._rewards(trajectory, what)
         return trajectory
 
-    def _record(self, state: Any, progress: Progress, seconds: dict[str, float]) -> Record:
+    def _record(self, state: Any, progress: Progress, known: Experience) -> Record:
         started, episode = time.perf_counter(), progress.episode
         score = self.score(self.agent.policy(state), episode)
         last = self.agent.history(state)[-1].trajectory
@@ -184,10 +192,11 @@ class Run:
             "lowest_reward": score.lowest_reward,
             "episode_score": self.episode_score(last),
             "looks": progress.looks,
+            "experience_seconds": known.seconds,
+            "experience_looks": known.looks,
             "mean_gap": float(times[-1] - times[0]) / (last.looks - 1),
             **progress.metrics,
             **self._beliefs(state, episode),
-            **seconds,
             "test_seconds": time.perf_counter() - started,
         }
 

@@ -55,6 +55,7 @@ def system_to_json(env: Env, environment: str, observation: ObservationKind) -> 
             "control_low": list(spec.control_low),
             "control_high": list(spec.control_high),
             "horizon": spec.horizon,
+            "kinematics": [list(pair) for pair in spec.kinematics],
         },
     }
 
@@ -69,7 +70,8 @@ def spec_from_json(content: dict[str, Any]) -> Spec:
 
     observation = Observation(len(content["state_names"]), tuple(content["angles"]), content["observation"])
     bounds = (tuple(content["control_low"]), tuple(content["control_high"]))
-    return Spec(missing, missing, observation, *bounds, content["horizon"])
+    kinematics = tuple((position, velocity) for position, velocity in content.get("kinematics", ()))
+    return Spec(missing, missing, observation, *bounds, content["horizon"], kinematics=kinematics)
 
 
 def source_digest(env: Env) -> str | None:

@@ -134,13 +134,11 @@ def _tuned(env: Env) -> dict[str, Any]:
 
 def _name_of(agent: Agent) -> str:
     """Return the registered name of an agent of the same composition, or its class."""
-    for name in AGENTS.names:
-        known = AGENTS.load(name)()
-        if type(known) is type(agent) and type(getattr(known, "learner", None)) is type(
-            getattr(agent, "learner", None)
-        ):
-            return name
-    return type(agent).__name__
+    known = {name: AGENTS.load(name)() for name in AGENTS.names}
+    kin = [name for name, other in known.items() if type(other) is type(agent)]
+    learner = type(getattr(agent, "learner", None))
+    same = [name for name in kin if type(getattr(known[name], "learner", None)) is learner]
+    return next(iter(same or kin), type(agent).__name__)
 
 
 class _Calls:

@@ -74,10 +74,15 @@ class Bridge(Law):
     def __call__(self, sde: SDE, gap: Gap) -> Gaussian:
         if gap.end is None or self.passes == 1 or not is_long(gap.longest):
             return LinearisedMoments(self.solver, self.longest_step)(sde, gap)
+        tube = jax.lax.stop_gradient(self.tube(without_gradient(sde), gap))
+        found = linearise(sde, gap, tube)
+        return Gaussian(tube.path[..., -1, :] + found.shift[-1], cholesky(found.covariance[-1]))
+
+    def tube(self, known: SDE, gap: Gap) -> Tube:
+        """Return where the state went in each gap, given where it was seen at the end, by all passes but the last."""
         coarsest = parts_of(gap.longest, LONGEST_SEGMENT)
         segments = max(min(parts_of(gap.longest, self.segment), MOST_SEGMENTS), coarsest)
         steps = parts_of(gap.longest / segments, self.longest_step)
-        known = without_gradient(sde)
         path = by_sample(mean_path(gap.drift(known), gap.t, gap.y, gap.seconds, segments * steps, self.solver)[::steps])
 
         def another(tube: Tube, _: None) -> tuple[Tube, None]:
@@ -86,9 +91,7 @@ class Bridge(Law):
 
         alone = Tube(path, jnp.zeros_like(path))
         first = linearise(known, gap, alone).given_end(gap, alone)
-        tube = jax.lax.stop_gradient(jax.lax.scan(another, first, None, length=self.passes - 2)[0])
-        found = linearise(sde, gap, tube)
-        return Gaussian(tube.path[..., -1, :] + found.shift[-1], cholesky(found.covariance[-1]))
+        return jax.lax.scan(another, first, None, length=max(self.passes - 2, 0))[0]
 
 
 class Linearised(eqx.Module):

@@ -69,6 +69,10 @@ class Ensemble(Members, SplitByMember):
     def members(self) -> int:
         return len(jax.tree.leaves(eqx.filter(self.stacked, eqx.is_array))[0])
 
+    def member(self, number: int) -> Any:
+        """Return one member by itself."""
+        return jax.tree.map(lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf, self.stacked)
+
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return eqx.filter_vmap(lambda member, y, u: member.drift(y, u))(self.stacked, y, u)
 

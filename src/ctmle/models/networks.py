@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
 from ctmle.envs.observation import Observation
+from ctmle.models.kinematics import Kinematics
 from ctmle.models.model import SDE, Controls, Ensemble, Model, Noise, Observed
 from ctmle.settings import Positive, Widths, option
 from ctmle.training.mlp import FixedMlp, Mlp
@@ -54,10 +55,12 @@ class NetworkSDE(SDE):
     shape_net: Mlp | FixedMlp | None
     correlations: Float[Array, "*members pairs"] | None
     observation: Observation
+    kinematics: Kinematics
     floor: float = eqx.field(static=True)
 
     def drift(self, y: Observed, u: Controls) -> Observed:
-        return self.drift_scale * DRIFT_BOUND * jnp.tanh(self.drift_net(self._inputs(y, u)) / DRIFT_BOUND)
+        scale = self.drift_scale[jnp.asarray(self.kinematics.learned)]
+        return self.kinematics.completed(y, bounded(self.drift_net(self._inputs(y, u)), scale))
 
     def diffusion(self, y: Observed, u: Controls) -> Noise:
         if self.log_scale is None:
@@ -76,12 +79,19 @@ class NetworkSDE(SDE):
         return jnp.concatenate([self.observation.features(y), u], axis=-1) / self.input_scale
 
 
+def bounded(drift: Array, scale: Float[Array, "*learned"]) -> Array:
+    """Return a drift given in units of `scale`, at most `DRIFT_BOUND` of them."""
+    return scale * DRIFT_BOUND * jnp.tanh(drift / DRIFT_BOUND)
+
+
 @dataclass(frozen=True)
 class DiagonalNetwork(Model):
     """A drift network, and a diffusion with a level per coordinate; correlated between coordinates if it is full."""
 
     hidden: Widths = option((200, 200, 200), "dynamics_hidden")
     """Hidden widths of each member's drift network (ELU)."""
+    kinematics: bool = True
+    """Learn no drift of coordinates that are known to follow their velocities."""
     diffusion: Literal["constant", "state"] = "state"
     """Whether the learned diffusion depends on the state."""
     floor: Positive = option(0.01, "diffusion_floor")
@@ -102,7 +112,7 @@ class DiagonalNetwork(Model):
                 shape_net = eqx.tree_at(lambda net: net.weights[-1], shape_net, jnp.zeros_like(shape_net.weights[-1]))
             log_scale = jnp.zeros(size) + math.log(START_SHARE)
             correlations = jnp.zeros(size * (size - 1) // 2) if self.matrix == "full" else None
-            return _network(spec, self.hidden, drift_key, log_scale, shape_net, correlations, self.floor)
+            return _network(spec, self, drift_key, log_scale, shape_net, correlations, self.floor)
 
         return Ensemble(eqx.filter_vmap(one)(jax.random.split(key, members)))
 
@@ -122,10 +132,12 @@ class DriftNetwork(Model):
 
     hidden: Widths = option((200, 200, 200), "dynamics_hidden")
     """Hidden widths of each member's drift network (ELU)."""
+    kinematics: bool = True
+    """Learn no drift of coordinates that are known to follow their velocities."""
 
     def init(self, spec: Spec, key: PRNGKeyArray, members: int) -> Ensemble:
         def one(key: PRNGKeyArray) -> NetworkSDE:
-            return _network(spec, self.hidden, jax.random.split(key)[0], None, None, None, 0.0)
+            return _network(spec, self, jax.random.split(key)[0], None, None, None, 0.0)
 
         return Ensemble(eqx.filter_vmap(one)(jax.random.split(key, members)), ode=True)
 
@@ -138,23 +150,24 @@ class DriftNetwork(Model):
 
 def _network(
     spec: Spec,
-    hidden: tuple[int, ...],
+    like: DiagonalNetwork | DriftNetwork,
     key: PRNGKeyArray,
     log_scale: Float[Array, " observed"] | None,
     shape_net: Mlp | None,
     correlations: Float[Array, " pairs"] | None,
     floor: float,
 ) -> NetworkSDE:
-    observation, inputs = spec.observation, _inputs(spec)
+    observation, inputs, known = spec.observation, _inputs(spec), Kinematics.of(spec, like.kinematics)
     return NetworkSDE(
         input_scale=jnp.ones(inputs),
         drift_scale=jnp.ones(observation.size),
         diffusion_ceiling=jnp.ones(observation.size),
-        drift_net=Mlp((inputs, *hidden, observation.size), jax.nn.elu, key),
+        drift_net=Mlp((inputs, *like.hidden, len(known.learned)), jax.nn.elu, key),
         log_scale=log_scale,
         shape_net=shape_net,
         correlations=correlations,
         observation=observation,
+        kinematics=known,
         floor=floor,
     )
 

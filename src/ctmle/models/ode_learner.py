@@ -74,7 +74,7 @@ class ODELearner(Learner):
     Dormand-Prince with error control (adaptive: for stiff systems; several times slower)."""
     longest_step: Positive = 0.125
     """Longest step of the integrator in seconds; the adaptive one chooses its own."""
-    model: Model = DriftNetwork()
+    model: Model = option(DriftNetwork(), "family")
     """Family of ODEs that is fitted."""
 
     metrics = ("dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise")

@@ -58,7 +58,7 @@ class SDELearner(Learner):
     above 1/8 s, where half the gap is much easier to fit than the whole one, or always, or never."""
     control: Literal["closed-loop", "hold"] = "closed-loop"
     """Control during a gap in the likelihood: the policy that acted, or its value at the gap's start (appendix, 2b)."""
-    model: Model = DiagonalNetwork()
+    model: Model = option(DiagonalNetwork(), "family")
     """Family of SDEs that is fitted."""
     law: Law = Bridge()
     """Density of a transition: linearised moments; the same along the path to the observed end, for gaps above 1/8 s

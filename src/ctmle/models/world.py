@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Env, Spec
 from ctmle.models.model import Members, TrueSDE
+from ctmle.registry import LEARNERS, Registry
 from ctmle.training.updates import Trainer
 
 
@@ -20,6 +21,13 @@ class World(eqx.Module):
     sde: Members
     reward: Callable[..., Array]
     hazard: Callable[..., Array] | None = None
+    plausible: Members | None = None
+    """SDEs that the data leaves possible, to judge policies in; none: those that policies are improved in."""
+
+    @property
+    def doubted(self) -> "World":
+        """The world with all SDEs that are possible: a policy that does well in there has exploited no single one."""
+        return self if self.plausible is None else replace(self, sde=self.plausible)
 
 
 class Values(eqx.Module):
@@ -53,9 +61,15 @@ class Context(eqx.Module):
 class Learner(Trainer):
     """Learns drift and diffusion from data."""
 
+    choices: ClassVar[Registry] = LEARNERS
+
     @abstractmethod
     def sde(self, state: Any) -> Members:
         """Return the SDEs that are believed."""
+
+    def plausible(self, state: Any) -> Members | None:
+        """Return SDEs that the data leaves possible, if they are others than those of `sde`."""
+        return None
 
     def constants(self, episode: int) -> dict[str, float]:
         """Return what to log of an episode that is known without measuring."""

@@ -16,4 +16,4 @@ from ctmle.planning.policy import (
     silent_signal as silent_signal,
 )
 from ctmle.planning.rollout import Rollout as Rollout, rollout as rollout
-from ctmle.planning.starts import MixedStarts as MixedStarts, Starts as Starts
+from ctmle.planning.starts import Memory as Memory, MixedStarts as MixedStarts, Starts as Starts

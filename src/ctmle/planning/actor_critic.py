@@ -15,15 +15,27 @@ from ctmle.envs.base import Spec
 from ctmle.models.model import Members
 from ctmle.models.world import Context, Values, World
 from ctmle.planning.policy import Feedback, init_feedback
-from ctmle.planning.rollout import Rollout, rollout
-from ctmle.planning.starts import MixedStarts, Starts
-from ctmle.settings import Count, NonNegative, Positive, Share, Widths, option
+from ctmle.planning.rollout import Rollout, imagine, rollout
+from ctmle.planning.starts import Memory, MixedStarts, Starts
+from ctmle.settings import Count, NonNegative, OpenShare, Positive, Share, Widths, option
 from ctmle.training.adam import Adam
 from ctmle.training.devices import mean_gradient
 from ctmle.training.mlp import Mlp, with_fixed_networks
 from ctmle.training.updates import Stage, Step, Trainer, Update, where_first
 
 IMPROVE = Stage("policy", 0, stream=5)
+
+ROUND_STREAM = 1000
+"""Distance between the random streams of two rounds."""
+
+NOTHING = float(jnp.finfo(jnp.float32).min)
+"""What a policy promises that was not judged yet."""
+
+NEAR, LITTLE = 0.2, 0.01
+"""Shares of the reward at the best rest: what a policy may lack if the last round has gained no more than a little."""
+
+JUDGED = 128
+"""Imagined episodes that a policy is judged by."""
 
 
 class Improver(Trainer):
@@ -56,6 +68,14 @@ class ActorCriticState(eqx.Module):
     target: Critic
     actor_optimiser: Any
     critic_optimiser: Any
+    memory: Memory
+    kept: Feedback
+    """The policy that acts: the best one so far, as the present world judges it."""
+    promise: Float[Array, "2"]
+    """Its mean reward in imagined episodes: over all of them, and over their second half."""
+    gain: Float[Array, ""]
+    """By how much the last round raised the first of these."""
+    key: PRNGKeyArray
 
 
 Inputs = tuple[World, Any, Float[Array, ""], tuple[int, float]]
@@ -67,10 +87,17 @@ of the critic in the policy's objective, and the number and length of a rollout'
 class ActorCritic(Improver):
     """One actor step through the SDE per update, then `critic_steps` critic steps on the points that it visited."""
 
-    hidden: Widths = option((200, 200), "policy_hidden")
+    hidden: Widths = option((64, 64), "policy_hidden")
     """Hidden widths of the policy (ReLU, tanh output) and of the critic (tanh)."""
-    updates: Count = option(250, "policy_updates")
-    """[N_pol] Policy updates per episode."""
+    updates: Count = option(400, "policy_updates")
+    """[N_pol] Policy updates per episode, or per round."""
+    rounds: Count = option(4, "policy_rounds")
+    """Most rounds of updates per episode, each with rates that decay anew. No further one follows once the policy is
+    `enough`, or near and no longer getting better."""
+    enough: Share = option(0.95, "policy_enough")
+    """Share of the reward at the best rest that such a policy gets in the second half of imagined episodes."""
+    guard: bool = option(True, "keep_best")
+    """Act by the best policy so far, judged in imagined episodes, instead of the newest one."""
     horizon: Positive = option(1.0, "policy_horizon")
     """[H_pol] Length of imagined trajectories in seconds."""
     samples: Count | None = option(None, "policy_samples")
@@ -93,9 +120,12 @@ class ActorCritic(Improver):
     """Imagined points per critic step."""
     target_every: Count = 25
     """Policy updates between two refreshes of the target critic."""
+    target_rate: OpenShare | None = 0.05
+    """Share by which the target critic moves towards the critic at each policy update; none: it is copied every
+    `target_every` updates."""
     gradient_clip: Positive = 10.0
     """Largest norm of a policy or critic gradient."""
-    bootstrap_episodes: Count = 3
+    bootstrap_episodes: Count = 1
     """Episodes over which the critic's weight in the policy objective grows to 1."""
     saturation_cost: NonNegative = 0.01
     """Price of saturated controls: small next to any reward; it keeps a policy alive where the reward is flat."""
@@ -118,10 +148,50 @@ class ActorCritic(Improver):
             target=critic,
             actor_optimiser=self._actor_adam.init(feedback),
             critic_optimiser=self._critic_adam.init(critic),
+            memory=Memory.empty(spec, self.particles),
+            kept=feedback,
+            promise=jnp.full(2, NOTHING),
+            gain=jnp.asarray(-NOTHING),
+            key=jax.random.fold_in(key, 1),
         )
 
+    def begin(self, state: ActorCriticState, context: Context, episode: int) -> ActorCriticState:
+        """Find out what starts have to know of a new world, and judge the policy of the last episode in it."""
+        key = jax.random.fold_in(state.key, episode)
+        memory, promise = self.starts.remembered(context, state.memory, key), jnp.full(2, NOTHING)
+        if self.guard and episode > 1:
+            promise = self._promise(context, state.kept, state.key)
+        return eqx.tree_at(lambda s: (s.memory, s.promise), state, (memory, promise))
+
     def stages(self, episode: int) -> tuple[Stage, ...]:
-        return (Stage(IMPROVE.name, self.updates, IMPROVE.stream),)
+        streams = (IMPROVE.stream + ROUND_STREAM * number for number in range(self.rounds))
+        return tuple(
+            Stage(IMPROVE.name, self.updates, stream, optional=number > 0) for number, stream in enumerate(streams)
+        )
+
+    def finish(self, state: ActorCriticState, context: Context) -> ActorCriticState:
+        """Keep the newest policy if it promises more than the one that is kept."""
+        if not self.guard and self.rounds == 1:
+            return eqx.tree_at(lambda s: s.kept, state, state.feedback)
+        promise = self._promise(context, state.feedback, state.key)
+        gain = promise[0] - state.promise[0]
+        if self.guard and not bool(gain >= 0):
+            return eqx.tree_at(lambda s: s.gain, state, gain)
+        return eqx.tree_at(lambda s: (s.kept, s.promise, s.gain), state, (state.feedback, promise, gain))
+
+    def has_enough(self, state: ActorCriticState) -> bool:
+        """Tell whether a policy comes close to the best rest; or near, and the last round has changed little."""
+        best, size = float(state.memory.best_reward), abs(float(state.memory.best_reward))
+        short = best - float(state.promise[1])
+        return short <= (1.0 - self.enough) * size or (short <= NEAR * size and float(state.gain) <= LITTLE * size)
+
+    def _promise(self, context: Context, feedback: Feedback, key: PRNGKeyArray) -> Float[Array, "2"]:
+        """Imagine episodes under a policy, by the same random numbers for all; return their mean rewards."""
+        world = context.world.doubted
+        particles = max(1, JUDGED // world.sde.members)
+        steps = max(2, round(context.spec.horizon / self.step))
+        path = imagine(world, context.spec, feedback, key, particles, steps, self.step)
+        return jnp.stack([jnp.mean(path.rewards), jnp.mean(path.rewards[steps // 2 :])])
 
     def prepare(self, stage: str, context: Context) -> Inputs:
         world = replace(context.world, sde=with_fixed_networks(context.world.sde))
@@ -132,7 +202,8 @@ class ActorCritic(Improver):
         start_key, noise_key, critic_key = jax.random.split(step.key, 3)
         world, starts, bootstrap, (steps, length) = inputs
         members = world.sde.members
-        begin, start = self.starts.sample(starts, start_key, members, self.particles // members)
+        each = self.particles // members
+        begin, start = self.starts.sample(starts, state.memory, start_key, members, each, steps * length)
         noise = jax.random.normal(noise_key, (members, steps, *start.shape[1:]))
 
         def actor_loss(feedback: Feedback, pieces: tuple[Members, Array, Array, Array]) -> tuple[Array, Rollout]:
@@ -151,14 +222,33 @@ class ActorCritic(Improver):
         targets = returns_to_go(path.rewards, last, length, self.discount_time)
         points = (path.times.reshape(-1), path.states.reshape(-1, path.states.shape[-1]), targets.reshape(-1))
         critic, critic_optimiser, critic_loss = self._fit_critic(state, points, replace(step, key=critic_key))
-        refresh = (step.index + 1) % self.target_every == 0
-        target = jax.tree.map(
-            lambda new, old: jnp.where(refresh, new, old) if eqx.is_array(new) else new, critic, state.target
-        )
+        target = self._target(critic, state.target, step)
+        ends = state.memory.ends.at[: members * each].set(path.states[-1].reshape(members * each, -1))
         measured = (jnp.max(jnp.abs(path.states)), jnp.mean(path.rewards), loss, norm, critic_loss)
-        state = ActorCriticState(feedback, critic, target, actor_optimiser, critic_optimiser)
+        state = replace(
+            state,
+            feedback=feedback,
+            critic=critic,
+            target=target,
+            actor_optimiser=actor_optimiser,
+            critic_optimiser=critic_optimiser,
+            memory=replace(state.memory, ends=ends),
+        )
         evidence = where_first(~jnp.isfinite(path.rewards), path.states)
         return state, dict(zip(self.metrics, measured, strict=True)), evidence
+
+    def _target(self, critic: Critic, target: Critic, step: Step) -> Critic:
+        """Return the next target critic: a running mean of critics, or a copy every now and then."""
+        refreshed = (step.index + 1) % self.target_every == 0
+
+        def moved(new: Any, old: Any) -> Any:
+            if not eqx.is_array(new):
+                return new
+            if self.target_rate is None:
+                return jnp.where(refreshed, new, old)
+            return old + self.target_rate * (new - old)
+
+        return jax.tree.map(moved, critic, target)
 
     def _fit_critic(
         self, state: ActorCriticState, points: tuple[Array, Array, Array], step: Step
@@ -186,7 +276,7 @@ class ActorCritic(Improver):
         return eqx.combine(arrays, static), optimiser, jnp.mean(losses)
 
     def feedback(self, state: ActorCriticState) -> Feedback:
-        return state.feedback
+        return state.kept
 
     def values(self, state: ActorCriticState) -> Values:
         return Values(state.critic, state.target, self.discount_time)

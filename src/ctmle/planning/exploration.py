@@ -20,7 +20,7 @@ WAVES = 3
 class Exploration(Trainer):
     """Drives the initial trajectories, and more in each episode if asked for."""
 
-    initial: Count = option(3, "initial_trajectories")
+    initial: Count = option(1, "initial_trajectories")
     """[N_0] Exploring trajectories before the first episode."""
     per_episode: CountFromZero = option(0, "exploring_trajectories")
     """More exploring trajectories in each episode. They come first."""

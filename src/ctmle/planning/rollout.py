@@ -3,9 +3,9 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from ctmle.envs.base import sde_step
+from ctmle.envs.base import Spec, sde_step
 from ctmle.models.model import ParticleNoise, Particles
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
@@ -17,6 +17,17 @@ class Rollout(eqx.Module):
     times: Float[Array, "points members particles"]
     states: Float[Array, "points members particles observed"]
     rewards: Float[Array, "points members particles"]
+
+
+@eqx.filter_jit
+def imagine(
+    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, particles: int, steps: int, step: float
+) -> Rollout:
+    """Imagine whole episodes from their resets: so many in each member of the world."""
+    start_key, noise_key = jax.random.split(key)
+    start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.sde.members, particles)))
+    noise = jax.random.normal(noise_key, (steps, *start.shape))
+    return rollout(world, feedback, (jnp.zeros(start.shape[:-1]), start), noise, step=step)
 
 
 def rollout(

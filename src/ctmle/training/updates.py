@@ -55,6 +55,8 @@ class Stage:
     name: str
     updates: int
     stream: int
+    optional: bool = False
+    """Left out if its part has had enough."""
 
     @staticmethod
     def named(name: str, updates: int) -> "Stage":
@@ -63,7 +65,7 @@ class Stage:
 
 
 class Trainer(Part):
-    """Something with a state that gradient updates improve. Its methods are pure but for `begin`.
+    """Something with a state that gradient updates improve. Its methods are pure but for `begin` and `finish`.
 
     An update uses the trainer's own numbers of updates, which are static; `Stage.updates` is for Python only.
     """
@@ -82,6 +84,14 @@ class Trainer(Part):
     def begin(self, state: Any, context: Any, episode: int) -> Any:
         """Prepare for an episode once its data is complete: measure scales, filter, solve in closed form."""
         return state
+
+    def finish(self, state: Any, context: Any) -> Any:
+        """Take stock after the last update of a stage."""
+        return state
+
+    def has_enough(self, state: Any) -> bool:
+        """Tell whether the optional stages that are left may be left out."""
+        return False
 
     def prepare(self, stage: str, context: Any) -> Any:
         """Compute, inside the compiled call and once per call, what its updates share."""

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from ctmle.agents.base import Agent, Past, Progress
+from ctmle.agents.base import Agent, Experience, Past, Progress
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, padded
 from ctmle.agents.sac_tacos.memory import EMPTY, History, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
@@ -140,6 +140,10 @@ class SacTacos(Agent):
             looks=int(state.looks),
             metrics=metrics | {"updates": int(state.updates), "setbacks": float(state.retries)},
         )
+
+    def experience(self, state: SacTacosState) -> Experience:
+        """Return all data so far: the policy of an agent that is ready was trained on it."""
+        return Experience(int(state.trajectories) * state.mdp.spec.horizon, int(state.looks))
 
     def episode(self, state: SacTacosState) -> int:
         """Return the number n of the episode that the agent works on; 0 while it still gathers its initial data."""

@@ -298,5 +298,6 @@ def _verdict(evaluation: "Evaluation", records: Iterable[dict[str, Any]]) -> str
     if first is None:
         return f"no episode reached {quantity} of {goal:g} (best {best:.3f}): more --episodes may help"
     return (
-        f"success: {quantity} of {goal:g} was first reached in episode {first['episode']} after {first['looks']} looks"
+        f"success: {quantity} of {goal:g} was first reached in episode {first['episode']}, by a policy that had learned"
+        f" from {first['experience_seconds']:.4g} s and {first['experience_looks']} looks"
     )

@@ -34,6 +34,9 @@ PAPER_SEEDS = {"pendulum": 10, "cartpole": 5, "acrobot": 5}
 SMOKE_EPISODES = 2
 SMOKE_SEEDS = 2
 
+OF_THE_PAPER: dict[str, Any] = {"model": "ensemble", "initial_trajectories": 3, "trajectory_seconds": None}
+"""What CT-MLE keeps of the paper here, whatever the default preset has: its networks, and lengths that suit them."""
+
 SMOKE_RUN: dict[str, Any] = {"horizon": 4.0, "gap": 0.25, "step": 0.05, "test_trajectories": 3, "chunk": 4,
                              "initial_trajectories": 2, "episodes": SMOKE_EPISODES}  # fmt: skip
 SMOKE_TACOS: dict[str, Any] = {"max_hold": 10, "hidden": (8, 8), "batch": 8, "updates_per_decision": 0.5,
@@ -92,8 +95,9 @@ def environments(request: PaperRequest, usual: Sequence[str] = tuple(EPISODES)) 
 def start(request: PaperRequest, environment: str, agent: str, episodes: int, **options: Any) -> Experiment:
     """Return a run of one agent on one system from the request's preset, made tiny for `smoke`."""
     tiny = SMOKE[agent] if request.size == "smoke" else {}
+    own = OF_THE_PAPER if (agent, request.preset) == ("ct-mle", "default") else {}
     return start_of(environment, agent, request.preset).changed(
-        {"sigma": SIGMA, "episodes": episodes, **tiny, **options}
+        {"sigma": SIGMA, "episodes": episodes, **own, **tiny, **options}
     )
 
 

@@ -43,7 +43,9 @@ class Curve:
     episodes_to_success: float | None
     """Mean number of episodes until success, over the seeds that succeeded."""
     looks_to_success: float | None
-    """Mean number of looks until success, over the seeds that succeeded."""
+    """Mean number of looks that the first successful policy was trained on, over the seeds that succeeded."""
+    seconds_to_success: float | None
+    """Mean seconds of experience that it was trained on."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def _curve(name: str, runs: list[RunResult]) -> Curve:
     spread = standard_error(scores)
     wins = [run.first_success for run in runs if run.first_success is not None]
     spent = [run.looks_to_success for run in runs if run.looks_to_success is not None]
+    lasted = [run.seconds_to_success for run in runs if run.seconds_to_success is not None]
     return Curve(
         agent=name,
         seeds=tuple(sorted(by_seed)),
@@ -131,17 +134,19 @@ def _curve(name: str, runs: list[RunResult]) -> Curve:
         succeeded=len(wins),
         episodes_to_success=float(np.mean(wins)) if wins else None,
         looks_to_success=float(np.mean(spent)) if spent else None,
+        seconds_to_success=float(np.mean(lasted)) if lasted else None,
     )
 
 
 def comparison_table(panel: Panel) -> Table:
     """List the last score of each agent on one task (mean over seeds, standard error), and how soon seeds succeeded.
 
-    Episodes and looks until success are means over the seeds that succeeded.
+    Episodes until success, and the looks and seconds of experience that the first successful policy was trained on, are
+    means over the seeds that succeeded.
     """
     table = Table(title=escape(plain(panel.title)), title_justify="left", box=SIMPLE)
     table.add_column("agent", overflow="fold", min_width=12)
-    for name in ("episode", "looks", "score", "success", "episodes", "looks"):
+    for name in ("episode", "looks", "score", "success", "episodes", "looks", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for curve in panel.curves:
         error = "" if curve.score_se is None else f" +- {curve.score_se[-1]:.3f}"
@@ -154,6 +159,7 @@ def comparison_table(panel: Panel) -> Table:
             f"{curve.succeeded} of {len(curve.seeds)}",
             "-" if curve.episodes_to_success is None else f"{curve.episodes_to_success:.1f}",
             "-" if curve.looks_to_success is None else f"{curve.looks_to_success:.0f}",
+            "-" if curve.seconds_to_success is None else f"{curve.seconds_to_success:.1f}",
         )
     return table
 

@@ -114,7 +114,7 @@ def _clock(seconds: float) -> str:
 def episode_table(records: list[Record]) -> Table:
     """List the episodes of a run, one line each."""
     table = Table(title="episodes")
-    for name in ("episode", "score", "+-", "successes", "imagined", "looks", "seconds"):
+    for name in ("episode", "score", "+-", "successes", "imagined", "experience", "looks", "seconds"):
         table.add_column(name, justify="right")
     for r in records:
         score = f"[green]{r['score']:.3f}[/green]" if r["success"] else f"{r['score']:.3f}"
@@ -124,7 +124,8 @@ def episode_table(records: list[Record]) -> Table:
             f"{r['score_se']:.3f}",
             f"{r['success_share']:.0%}",
             f"{r['imagined_score']:.3f}" if "imagined_score" in r else "-",
-            str(r["looks"]),
+            f"{r['experience_seconds']:.4g} s",
+            str(r["experience_looks"]),
             f"{seconds_of(r):.0f}",
         )
     return table

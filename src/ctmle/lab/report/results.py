@@ -45,13 +45,17 @@ class RunResult:
     first_success: int | None = None
     """The first episode whose test was a success."""
     looks_to_success: int | None = None
+    """Looks that the first policy that succeeded was trained on."""
+    seconds_to_success: float | None = None
+    """Seconds of experience that it was trained on."""
     seconds: float = 0.0
     """Wall clock of all its stages."""
 
 
 NUMBER = int | float
 
-LOGGED: dict[str, Any] = {"episode": int, "score": NUMBER, "score_se": NUMBER, "success": bool, "looks": int}
+LOGGED: dict[str, Any] = {"episode": int, "score": NUMBER, "score_se": NUMBER, "success": bool, "looks": int,
+                          "experience_seconds": NUMBER, "experience_looks": int}  # fmt: skip
 """Entries of a record that comparisons read, and their types."""
 
 SHOWN: dict[str, Any] = {**LOGGED, "success_share": NUMBER, "lowest_reward": NUMBER}
@@ -63,7 +67,7 @@ MOST_SHOWN = 4000
 
 def check_record(record: dict[str, Any], entries: dict[str, Any]) -> None:
     """Raise ValueError if a record lacks one of the entries, or has something else in its place."""
-    seconds = {name: NUMBER for name in record if name.endswith("seconds")}
+    seconds = {name: NUMBER for name in record if _is_clock(name)}
     optional = {"imagined_score": NUMBER} if "imagined_score" in record else {}
     for entry, kind in {**entries, **seconds, **optional}.items():
         if not isinstance(record.get(entry), kind) or isinstance(record[entry], bool) != (kind is bool):
@@ -108,14 +112,20 @@ def result_of(name: str, settings: Settings, records: Iterable[dict[str, Any]], 
         score_errors=tuple(record["score_se"] for record in records),
         looks=tuple(record["looks"] for record in records),
         first_success=None if first is None else first["episode"],
-        looks_to_success=None if first is None else first["looks"],
+        looks_to_success=None if first is None else first["experience_looks"],
+        seconds_to_success=None if first is None else first["experience_seconds"],
         seconds=math.fsum(record["seconds"] for record in records),
     )
 
 
 def seconds_of(record: dict[str, Any]) -> float:
     """Return the wall clock of all stages of an episode."""
-    return math.fsum(value for name, value in record.items() if name.endswith("seconds"))
+    return math.fsum(value for name, value in record.items() if _is_clock(name))
+
+
+def _is_clock(name: str) -> bool:
+    """Tell whether an entry of a record is the wall clock of a stage."""
+    return name.endswith("_seconds") and name != "experience_seconds"
 
 
 def read_result(path: str) -> RunResult:

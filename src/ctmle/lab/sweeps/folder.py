@@ -157,6 +157,7 @@ def _row(result: RunResult, varying: tuple[str, ...]) -> dict[str, Any]:
         "status": result.status,
         "first_success": result.first_success,
         "looks_to_success": result.looks_to_success,
+        "seconds_to_success": result.seconds_to_success,
         "last_score": result.scores[-1] if result.scores else None,
         "episodes": result.episodes,
         "scores": result.scores,

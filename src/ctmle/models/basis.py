@@ -1,0 +1,72 @@
+"""SDEs whose drift is linear in its parameters: polynomials of degree two and random waves of features and controls."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ctmle.envs.observation import Observation
+from ctmle.models.kinematics import Kinematics
+from ctmle.models.model import SDE, Controls, Noise, Observed
+from ctmle.models.networks import bounded
+
+COSINE = (0.99999999, -19.7392045, 64.9391174, -85.4501386, 60.1676231, -25.9675685, 6.52861337)
+"""Coefficients of cos(2 pi r) in r^2 for r in [-1/2, 1/2], fitted by least squares at Chebyshev nodes: the error is
+below 1e-6 in single precision."""
+
+
+class BasisSDE(SDE):
+    """dy = f(y, u) dt + g dW, with f linear in what multiplies the functions of a basis.
+
+    The functions are those of z, the features of y and the control, divided by `input_scale`: 1, z_i, z_i z_j (but no
+    products of controls), and waves cos(2 pi (z . frequency + phase)) with random frequencies. A learned coordinate has
+    frequencies of its own. The coordinates that `kinematics` knows follow their velocities.
+    """
+
+    input_scale: Float[Array, "*members inputs"]
+    output_scale: Float[Array, "*members learned"]
+    constant: Float[Array, "*members learned"]
+    linear: Float[Array, "*members inputs learned"]
+    quadratic: Float[Array, "*members products learned"]
+    frequencies: Float[Array, "*members inputs waves"]
+    phases: Float[Array, "*members waves"]
+    heights: Float[Array, "*members waves learned"]
+    """Those of a coordinate's own waves; zero for all others, because one product of matrices is fast."""
+    noise: Float[Array, "*members observed"] | Float[Array, "*members observed observed"]
+    """The diagonal of g, or its lower triangular factor."""
+    observation: Observation
+    kinematics: Kinematics
+
+    def drift(self, y: Observed, u: Controls) -> Observed:
+        z = inputs_of(self.observation, y, u) / self.input_scale
+        first, second = products(z.shape[-1], u.shape[-1])
+        waves = wave(z @ self.frequencies + self.phases)
+        squares = (z @ selection(first, z.shape[-1])) * (z @ selection(second, z.shape[-1]))
+        found = self.constant + z @ self.linear + squares @ self.quadratic + waves @ self.heights
+        return self.kinematics.completed(y, bounded(found, self.output_scale))
+
+    def diffusion(self, y: Observed, u: Controls) -> Noise:
+        return jnp.broadcast_to(self.noise, (*y.shape[:-1], *self.noise.shape))
+
+
+def inputs_of(observation: Observation, y: Observed, u: Controls) -> Array:
+    """Return what the basis is a function of: features of the state, then the control."""
+    return jnp.concatenate([observation.features(y), u], axis=-1)
+
+
+def products(inputs: int, controls: int) -> tuple[np.ndarray, np.ndarray]:
+    """List the pairs of inputs that the basis multiplies, all but those of two controls: row and column of each."""
+    rows, columns = np.triu_indices(inputs)
+    kept = rows < inputs - controls
+    return rows[kept], columns[kept]
+
+
+def selection(rows: np.ndarray, size: int) -> np.ndarray:
+    """Return the matrix that picks these coordinates of a vector, whose backward pass is a product too."""
+    return np.eye(size, dtype=np.float32)[:, rows]
+
+
+def wave(turns: Array) -> Array:
+    """Compute cos(2 pi turns) by a polynomial: on a processor ten times as fast as XLA's cosine."""
+    part = turns - jnp.round(turns)
+    s, c = part * part, COSINE
+    return (c[0] + c[1] * s) + s * s * ((c[2] + c[3] * s) + s * s * ((c[4] + c[5] * s) + s * s * c[6]))

@@ -1,0 +1,254 @@
+"""Fit a drift that is linear in its parameters to all looks, in closed form, with a posterior."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from ctmle.data.dataset import Dataset
+from ctmle.envs.base import Spec
+from ctmle.models.basis import BasisSDE, products
+from ctmle.models.bridge import Bridge
+from ctmle.models.evidence import LEAST_LEFT, Posterior, Rows, Scales, Waves, most_likely, posterior
+from ctmle.models.kinematics import Kinematics
+from ctmle.models.laws import Law, is_long
+from ctmle.models.model import Ensemble
+from ctmle.models.networks import SHORTEST_GAP, root_mean_square
+from ctmle.models.noise import most_likely_noise
+from ctmle.models.paths import Paths, gaps_of, paths_between
+from ctmle.models.sde_learner import FIT
+from ctmle.models.world import Context, Learner
+from ctmle.settings import Count, Positive, Share, option
+from ctmle.training.updates import Stage, Step, Update
+
+LEAST_INPUT = 0.1
+"""Smallest scale of an input: what hardly moved in a first trial may move later."""
+
+
+PASSES, MORE_PASSES = 2, 4
+"""Times that the drift is regressed, and in long gaps: how a path bends between looks is known from the time before."""
+
+
+class BasisFit(eqx.Module):
+    """The posterior of all weights, the scales that it rests on, and the SDEs that policies are improved in."""
+
+    mean: Ensemble
+    believed: Ensemble
+    samples: Ensemble
+    posterior: Posterior
+    scales: Scales
+    waves: Waves
+    key: PRNGKeyArray
+
+
+@dataclass(frozen=True)
+class BasisLearner(Learner):
+    """Regresses what was seen to move on a basis of functions; scales and noise maximise the evidence."""
+
+    samples: Count = option(16, "posterior_samples")
+    """Models drawn from the posterior: policies are judged in all of them."""
+    doubt: Share = 0.5
+    """Share of the trajectories that policies are improved on in posterior samples; the others are in its mean."""
+    waves: Count = 100
+    """Random waves in the basis of each learned coordinate, beside polynomials of degree two."""
+    steps: Count = option(60, "evidence_steps")
+    """Steps up the evidence per episode, for the scales of priors and noise."""
+    most: Count = option(512, "evidence_looks")
+    """Most gaps from which scales are found, drawn anew each episode. All of them make the posterior."""
+    kinematics: bool = True
+    """Learn no drift of coordinates that are known to follow their velocities."""
+    law: Law = Bridge(longest_step=0.03125)
+    """Density of a transition, under which the noise is estimated."""
+    floor: Positive = option(0.01, "diffusion_floor")
+    """Smallest diffusion that can be learned."""
+
+    metrics = ("evidence", "weights_known")
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> BasisFit:
+        base, phases, key = jax.random.split(key, 3)
+        known = Kinematics.of(spec, self.kinematics)
+        learned, inputs = len(known.learned), spec.observation.feature_size + spec.control_size
+        rows, _ = products(inputs, spec.control_size)
+        functions = 1 + inputs + len(rows) + self.waves
+        waves = Waves(
+            jax.random.normal(base, (learned, inputs, self.waves)) / (2 * np.pi),
+            jax.random.uniform(phases, (learned, self.waves)),
+        )
+        found = Posterior(
+            jnp.zeros((learned, functions)),
+            jnp.zeros((learned, functions, functions)),
+            jnp.ones(learned),
+            jnp.zeros(learned),
+            jnp.zeros(learned),
+        )
+        scales = Scales.initial(learned, inputs)
+        units = (jnp.ones(inputs), jnp.ones(learned))
+
+        def ensemble(count: int) -> Ensemble:
+            weights = jnp.zeros((count, learned, functions))
+            return _ensemble(spec, known, weights, waves, scales, units, jnp.full(known.size, self.floor))
+
+        return BasisFit(ensemble(1), ensemble(self.members), ensemble(self.samples), found, scales, waves, key)
+
+    def stages(self, episode: int) -> tuple[Stage, ...]:
+        """All work is done when the episode begins: the one update reports on it."""
+        return (Stage(FIT.name, 1, FIT.stream),)
+
+    def update(self, stage: str, state: BasisFit, inputs: Context, step: Step) -> Update[BasisFit]:
+        found, looks = state.posterior, jnp.maximum(jnp.sum(inputs.data.follows), 1)
+        measured = (jnp.sum(found.evidence) / looks, jnp.sum(found.free))
+        return state, dict(zip(self.metrics, measured, strict=True)), jnp.full(inputs.observed, jnp.nan)
+
+    def begin(self, state: BasisFit, context: Context, episode: int) -> BasisFit:
+        """Fit everything anew to all data; scales start from those of the episode before."""
+        spec, data, known = context.spec, context.data, Kinematics.of(context.spec, self.kinematics)
+        gaps, units = gaps_of(data, episode), _units(spec, known, data)
+        some = jax.tree.map(lambda leaf: leaf[: self.most], gaps)
+        for _ in range(MORE_PASSES if is_long(context.longest_gap) else PASSES):
+            paths = paths_between(spec, data, gaps, state.mean.member(0), self._bridge, context.longest_gap)
+            state = self._regressed(state, spec, units, paths, _rows(paths, known, gaps[1]))
+            inflation = _inflation(known, state.posterior, jnp.sum(gaps[1]))
+            expected: BasisSDE = state.mean.member(0)
+            sde = most_likely_noise(spec, data, some, expected, self.law, context.longest_gap, inflation, self.floor)
+            state = eqx.tree_at(lambda s: s.mean.stacked.noise, state, sde.noise[None])
+        drawn = draw(state.posterior, jax.random.fold_in(state.key, episode), self.samples)
+        mean = state.posterior.mean[None]
+        believed = jnp.concatenate([jnp.repeat(mean, self._sure, axis=0), drawn[: self._doubtful]])
+        ensembles = tuple(
+            _ensemble(spec, known, weights, state.waves, state.scales, units, state.mean.stacked.noise[0])
+            for weights in (mean, believed, drawn)
+        )
+        return eqx.tree_at(lambda s: (s.mean, s.believed, s.samples), state, ensembles)
+
+    def _regressed(self, state: BasisFit, spec: Spec, units: Any, paths: Paths, rows: Rows) -> BasisFit:
+        """Regress what moved along given paths on the basis."""
+        known, given, floor = state.mean.stacked.kinematics, (*units, spec.control_size), self.floor / units[1]
+        scales = most_likely(rows.first(self.most), given, state.waves, state.scales, floor, steps=self.steps)
+        found = posterior(rows, given, state.waves, scales, floor)
+        noise = _noise(paths, known, rows.real, found.noise * units[1], self.floor)
+        ensemble = _ensemble(spec, known, found.mean[None], state.waves, scales, units, noise)
+        return BasisFit(ensemble, state.believed, state.samples, found, scales, state.waves, state.key)
+
+    def sde(self, state: BasisFit) -> Ensemble:
+        return state.believed
+
+    @property
+    def _bridge(self) -> Bridge:
+        """What finds paths in long gaps."""
+        return self.law if isinstance(self.law, Bridge) and self.law.passes > 1 else Bridge()
+
+    @property
+    def members(self) -> int:
+        """Models that policies are improved in."""
+        return self._doubtful + self._sure
+
+    @property
+    def _doubtful(self) -> int:
+        """Posterior samples among the models that policies are improved in."""
+        return round(self.doubt * self.samples)
+
+    @property
+    def _sure(self) -> int:
+        """How often the posterior mean is among them: once if it is alone."""
+        return 1 if self._doubtful == 0 else self.samples - self._doubtful
+
+    def plausible(self, state: BasisFit) -> Ensemble:
+        return state.samples
+
+
+@eqx.filter_jit
+def draw(found: Posterior, key: PRNGKeyArray, count: int) -> Float[Array, "count learned functions"]:
+    """Draw weights from the posterior."""
+    noise = jax.random.normal(key, (count, *found.mean.shape))
+    return found.mean + jnp.einsum("lfg,clg->clf", found.root, noise)
+
+
+@eqx.filter_jit
+def _ensemble(
+    spec: Spec,
+    known: Kinematics,
+    weights: Float[Array, "members learned functions"],
+    waves: Waves,
+    scales: Scales,
+    units: Any,
+    noise: Float[Array, " observed"],
+) -> Ensemble:
+    """Build the SDEs of given weights."""
+    (input_scale, output_scale), members = units, weights.shape[0]
+    size = len(input_scale)
+    rows, _ = products(size, spec.control_size)
+    learned = weights.shape[1]
+    first, second = 1 + size, 1 + size + len(rows)
+
+    def each(leaf: Array) -> Array:
+        return jnp.broadcast_to(leaf, (members, *leaf.shape))
+
+    own = jnp.eye(learned)[:, None, :] * jnp.ones((1, waves.phases.shape[-1], 1))
+    stacked = BasisSDE(
+        input_scale=each(input_scale),
+        output_scale=each(output_scale),
+        constant=weights[..., 0],
+        linear=jnp.swapaxes(weights[..., 1:first], -1, -2),
+        quadratic=jnp.swapaxes(weights[..., first:second], -1, -2),
+        frequencies=each(_beside(waves.frequencies * jnp.exp(-scales.lengths)[..., None])),
+        phases=each(waves.phases.reshape(-1)),
+        heights=(weights[..., second:, None] * own).reshape(members, -1, learned),
+        noise=each(noise),
+        observation=spec.observation,
+        kinematics=known,
+    )
+    return Ensemble(stacked)
+
+
+def _beside(frequencies: Float[Array, "learned inputs waves"]) -> Float[Array, "inputs waves"]:
+    """Put the waves of all coordinates side by side."""
+    return jnp.swapaxes(frequencies, 0, 1).reshape(frequencies.shape[1], -1)
+
+
+@eqx.filter_jit
+def _units(spec: Spec, known: Kinematics, data: Dataset) -> tuple[Array, Array]:
+    """Measure in which units inputs and slopes have size 1: cosines and sines, and controls, by their range."""
+    low, high = jnp.asarray(spec.control_low), jnp.asarray(spec.control_high)
+    features = spec.observation.features(data.states)
+    sizes = jnp.maximum(root_mean_square(features, data.real[:, None].astype(features.dtype)), LEAST_INPUT)
+    circular = jnp.arange(len(sizes)) < 2 * len(spec.observation.angles)
+    gaps = jnp.maximum(jnp.diff(data.times), SHORTEST_GAP)[:, None]
+    slopes = spec.observation.residual(data.states[1:], data.states[:-1]) / gaps
+    output = root_mean_square(slopes, jnp.where(data.follows[:, None], gaps, 0.0))
+    inputs = jnp.concatenate([jnp.where(circular, 1.0, sizes), 0.5 * (high - low)])
+    return inputs, output[jnp.asarray(known.learned)]
+
+
+@eqx.filter_jit
+def _rows(paths: Paths, known: Kinematics, real: Bool[Array, " gaps"]) -> Rows:
+    seconds = jnp.maximum(paths.seconds, SHORTEST_GAP)
+    moved = paths.moved[:, jnp.asarray(known.learned)]
+    return Rows(paths.inputs, paths.weights, moved, seconds, real)
+
+
+def _inflation(known: Kinematics, found: Posterior, count: Array) -> Float[Array, " observed"]:
+    """Return by how much residuals of each coordinate are too small, because a drift was fitted to them."""
+    left = jnp.maximum(1.0 - found.free / count, LEAST_LEFT)
+    return jnp.ones(known.size).at[jnp.asarray(known.learned)].set(left**-0.5)
+
+
+@eqx.filter_jit
+def _noise(
+    paths: Paths, known: Kinematics, real: Array, learned: Float[Array, " learned"], floor: float
+) -> Float[Array, " observed"]:
+    """Return the diffusion of all coordinates. Coordinates with known drifts have what their velocities leave.
+
+    The path of a velocity between two looks is not known: that part of what is left has the variance g^2 gap^3 / 12.
+    """
+    levels = {i: learned[k] for k, i in enumerate(known.learned)}
+    seconds = jnp.maximum(paths.seconds, SHORTEST_GAP)
+    for i, j in known.pairs:
+        left = paths.moved[:, i] - paths.seconds * (paths.states[..., j] @ paths.weights)
+        unseen = levels[j] ** 2 * seconds**2 / 12 if j in levels else 0.0
+        power = jnp.sum(jnp.where(real, left**2 / seconds - unseen, 0.0)) / jnp.sum(real)
+        levels[i] = jnp.sqrt(jnp.maximum(power, floor**2))
+    return jnp.stack([jnp.maximum(levels[i], floor) for i in range(known.size)])
