@@ -296,8 +296,8 @@ def test_a_fit_depends_on_its_data_alone_and_every_part_is_finite():
     assert learner.sde(first).members == learner.members == 16
     assert BasisLearner(doubt=0.0).members == 1
     weights = first.believed.stacked.heights
-    assert bool(jnp.all(weights[:8] == weights[0]))
-    assert not bool(jnp.any(jnp.all(weights[8:] == weights[0], axis=(1, 2))))
+    assert bool(jnp.all(weights[:12] == weights[0]))
+    assert not bool(jnp.any(jnp.all(weights[12:] == weights[0], axis=(1, 2))))
 
 
 def test_a_law_of_the_fit_explains_what_was_seen_next():

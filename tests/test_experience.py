@@ -27,6 +27,18 @@ def test_the_looks_of_a_schedule_are_counted():
     assert [record["experience_looks"] for record in records] == [130, 195]
 
 
+def test_first_trajectories_may_have_a_length_of_their_own():
+    records = records_of("ct-mle basis", first_seconds=1.5)
+    assert [record["experience_seconds"] for record in records] == pytest.approx([3.0, 7.0])
+
+
+def test_trajectories_may_become_longer_up_to_the_horizon():
+    records = records_of("ct-mle basis", trajectory_seconds=1.0, growth=2.5, episodes=4)
+    lengths = [1.0, 2.5, 4.0, 4.0]  # the horizon is 4 s
+    assert [record["experience_seconds"] for record in records] == pytest.approx([2.0, 3.0, 5.5, 9.5])
+    assert records[-1]["looks"] == pytest.approx(sum(2 * 8 * length + 1 for length in [1.0, 1.0, *lengths]), abs=1)
+
+
 def test_exploring_trajectories_count_from_the_next_episode_on():
     records = records_of("ct-mle basis", exploring_trajectories=1)
     assert [record["experience_seconds"] for record in records] == pytest.approx([8.0, 16.0])

@@ -29,6 +29,7 @@ class Limit:
 Finite = Annotated[float, Limit("a finite number", open_low=True, open_high=True)]
 Positive = Annotated[float, Limit("a positive number", 0.0, open_low=True, open_high=True)]
 NonNegative = Annotated[float, Limit("a number of at least 0", 0.0, open_high=True)]
+AtLeastOne = Annotated[float, Limit("a number of at least 1", 1.0, open_high=True)]
 Share = Annotated[float, Limit("between 0 and 1", 0.0, 1.0)]
 OpenShare = Annotated[float, Limit("strictly between 0 and 1", 0.0, 1.0, open_low=True, open_high=True)]
 Count = Annotated[int, Limit("a whole number of at least 1", 1, LARGEST_COUNT)]

@@ -20,7 +20,7 @@ from ctmle.planning.actor_critic import ActorCritic, Improver
 from ctmle.planning.exploration import Exploration, SmoothSignals, plain
 from ctmle.planning.policy import Policy
 from ctmle.schedules.base import Advice, DecidedLooks, Looks, Schedule
-from ctmle.settings import Count, Positive, option
+from ctmle.settings import AtLeastOne, Count, Positive, option
 from ctmle.training.failures import MOST_RETRIES
 from ctmle.training.updates import Span, Stage, Trainer, failed, run_updates
 
@@ -71,6 +71,10 @@ class ModelBasedAgent(Agent):
     """[N_inc] Trajectories of the policy added to the data after each episode."""
     trajectory_seconds: Positive | None = None
     """[H] Length of each training trajectory; none: the environment's horizon."""
+    first_seconds: Positive | None = None
+    """Length of each initial trajectory; none: as long as the others."""
+    growth: AtLeastOne = 1.0
+    """Factor by which trajectories become longer from one episode to the next, up to the environment's horizon."""
     switching: Literal["every-episode", "data-doubled"] = "every-episode"
     """When to learn anew: after every episode, or once there are twice as many looks as the last time."""
     chunk: Count = 50
@@ -82,7 +86,8 @@ class ModelBasedAgent(Agent):
             raise ValueError(f"particles {particles} is fewer than one for each of the {members} ensemble members")
 
     def fits(self, spec: Spec, schedule: Schedule) -> None:
-        schedule.fits(self.seconds(spec))
+        for seconds in (self.seconds(spec, 0), self.seconds(spec), self.longest(spec)):
+            schedule.fits(seconds)
 
     def init(self, spec: Spec, key: PRNGKeyArray) -> AgentState:
         trained = {name: _init(self.part(name), spec, jax.random.fold_in(key, _stream(name))) for name in TRAINED}
@@ -140,7 +145,7 @@ class ModelBasedAgent(Agent):
         spec, number = state.spec, int(state.driven)
         episode, place = self._place(number)
         looks_key = jax.random.fold_in(jax.random.fold_in(state.key, LOOKS), number)
-        looks = schedule.looks(looks_key, self.seconds(spec), episode, self.advice(state))
+        looks = schedule.looks(looks_key, self.seconds(spec, episode), episode, self.advice(state))
         if episode > 0 and place >= self.exploration.per_episode:
             return state, self.policy(state), looks
         explore_key = jax.random.fold_in(jax.random.fold_in(state.key, EXPLORE), number)
@@ -154,8 +159,8 @@ class ModelBasedAgent(Agent):
 
         Raises ValueError for what cannot be learned from (`data.checked` has the list).
         """
-        trajectory = checked(trajectory, state.spec, self.seconds(state.spec))
         before = self.episode(state)
+        trajectory = checked(trajectory, state.spec, self.seconds(state.spec, before))
         added = (state.data.add(trajectory), state.driven + 1)
         state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)
         if self.episode(state) == before or not self._due(state):
@@ -257,9 +262,17 @@ class ModelBasedAgent(Agent):
     def _per_episode(self) -> int:
         return self.exploration.per_episode + self.trajectories_per_episode
 
-    def seconds(self, spec: Spec) -> float:
-        """Return the length of a training trajectory."""
-        return self.trajectory_seconds or spec.horizon
+    def seconds(self, spec: Spec, episode: int = 1) -> float:
+        """Return the length of the training trajectories of an episode; the initial ones are those of episode 0."""
+        own = self.trajectory_seconds or spec.horizon
+        if episode == 0:
+            return self.first_seconds or own
+        return own if self.growth == 1 else max(own, min(own * self.growth ** (episode - 1), spec.horizon))
+
+    def longest(self, spec: Spec) -> float:
+        """Return the length of the longest training trajectory that may come."""
+        own = self.seconds(spec)
+        return max(self.seconds(spec, 0), own, spec.horizon if self.growth > 1 else own)
 
     def _stages(self, episode: int) -> list[tuple[str, Stage]]:
         """List the stages of an episode, each with the part that it trains."""
@@ -286,7 +299,7 @@ class ModelBasedAgent(Agent):
             world=self.world(state),
             values=self.improver.values(state.trained["improver"]),
             episode=jnp.asarray(episode, jnp.int32),
-            longest_gap=schedule.longest_gap(self.seconds(state.spec)),
+            longest_gap=schedule.longest_gap(self.longest(state.spec)),
         )
 
 

@@ -14,7 +14,7 @@ class Pendulum(NoisyEnv):
     """Gymnasium's Pendulum-v1 (g = 10, m = l = 1) as an SDE:  w' = 15 sin(theta) + 3 u,  abs(u) <= 2."""
 
     kinematics = ((0, 1),)
-    tuned = {"ct-mle default": {"trajectory_seconds": 1.5, "episodes": 40}}  # noqa: RUF012
+    tuned = {"ct-mle default": {"first_seconds": 1.5, "trajectory_seconds": 1.0, "growth": 1.5, "episodes": 13}}  # noqa: RUF012
 
     state_names: tuple[str, ...] = eqx.field(static=True, default=("theta", "w"))
     angles: tuple[int, ...] = eqx.field(static=True, default=(0,))

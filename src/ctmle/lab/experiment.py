@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal, cast
 
 from ctmle.agents.base import Agent
+from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
 from ctmle.lab.systems import load_environment, source_digest, system_to_json
@@ -131,7 +132,8 @@ class Experiment(Part):
     def _check_steps(self, tested: float) -> None:
         """Refuse trajectories of too many steps."""
         settings, horizon = {**flat(self.agent), **flat(self.schedule)}, self.env.horizon
-        seconds = settings.get("trajectory_seconds") or horizon
+        agent = self.agent
+        seconds = agent.longest(self.env.spec) if isinstance(agent, ModelBasedAgent) else horizon
         gap, samples = settings.get("gap", seconds), settings.get("policy_samples")
         imagined = samples * gap if samples else settings.get("policy_horizon", 1.0)
         for name, step, lasting in (

@@ -293,7 +293,7 @@ class Saved:
         """Bound the looks that the run can gather, with room to spare: full arrays double, and gaps may be random."""
         if not isinstance(self.agent, ModelBasedAgent):
             return 0
-        looks = self.schedule.looks(jax.random.key(0), self.agent.seconds(self.spec))
+        looks = self.schedule.looks(jax.random.key(0), self.agent.longest(self.spec))
         if isinstance(looks, DecidedLooks):
             return MOST_STEPS
         return 8 * (looks.count + 8) * self.agent.room(self.episodes)

@@ -51,7 +51,7 @@ class BasisLearner(Learner):
 
     samples: Count = option(16, "posterior_samples")
     """Models drawn from the posterior: policies are judged in all of them."""
-    doubt: Share = 0.5
+    doubt: Share = 0.25
     """Share of the trajectories that policies are improved on in posterior samples; the others are in its mean."""
     waves: Count = 100
     """Random waves in the basis of each learned coordinate, beside polynomials of degree two."""

@@ -28,6 +28,8 @@ class SplitByMember(eqx.Module):
 def compiled_over_devices(updates: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `updates`; split every `SplitByMember` in its arguments over the devices and copy the rest to each.
 
+    One whose members cannot be split evenly is copied, too.
+
     The result is returned on one device, so that no caller needs to know. (The round trip costs some milliseconds per
     call, and a call runs dozens of updates.) Small matrix products use one core only, so on a processor this is what
     keeps the others busy.
@@ -47,11 +49,11 @@ def compiled_over_devices(updates: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def mesh_for(tree: Any) -> Mesh | None:
-    """Return the most devices that the ensemble in `tree` can be split over evenly; None if that is one."""
+    """Return the most devices that the first ensemble in `tree` can be split over evenly; None if that is one."""
     ensemble = next((node for node in _nodes(tree) if _is_split(node)), None)
     if ensemble is None:
         return None
-    members, devices = len(jax.tree.leaves(eqx.filter(ensemble, eqx.is_array))[0]), jax.local_devices()
+    members, devices = _members(ensemble), jax.local_devices()
     count = max(n for n in range(1, len(devices) + 1) if members % n == 0)
     return None if count == 1 else jax.make_mesh((count,), (MEMBERS,), (AxisType.Auto,), devices=devices[:count])
 
@@ -107,13 +109,18 @@ def _is_split(node: Any) -> bool:
     return isinstance(node, SplitByMember)
 
 
+def _members(node: Any) -> int:
+    return len(jax.tree.leaves(eqx.filter(node, eqx.is_array))[0])
+
+
 def _nodes(tree: Any) -> list[Any]:
     return jax.tree.leaves(tree, is_leaf=_is_split)
 
 
 def _split(tree: Any, mesh: Mesh) -> Any:
     def put(node: Any) -> Any:
-        spec = PartitionSpec(MEMBERS) if _is_split(node) else PartitionSpec()
+        divisible = _is_split(node) and _members(node) % mesh.size == 0
+        spec = PartitionSpec(MEMBERS) if divisible else PartitionSpec()
         arrays, static = eqx.partition(node, eqx.is_array)
         return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, spec)), static)
 

@@ -34,7 +34,8 @@ PAPER_SEEDS = {"pendulum": 10, "cartpole": 5, "acrobot": 5}
 SMOKE_EPISODES = 2
 SMOKE_SEEDS = 2
 
-OF_THE_PAPER: dict[str, Any] = {"model": "ensemble", "initial_trajectories": 3, "trajectory_seconds": None}
+OF_THE_PAPER: dict[str, Any] = {"model": "ensemble", "initial_trajectories": 3,
+                               "first_seconds": None, "trajectory_seconds": None, "growth": 1.0}  # fmt: skip
 """What CT-MLE keeps of the paper here, whatever the default preset has: its networks, and lengths that suit them."""
 
 SMOKE_RUN: dict[str, Any] = {"horizon": 4.0, "gap": 0.25, "step": 0.05, "test_trajectories": 3, "chunk": 4,
