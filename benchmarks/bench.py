@@ -110,8 +110,8 @@ def run_figures(cache: str, folder: str) -> dict[str, float]:
     print("-- memory of default runs")
     for environment, agent in OTHERS:
         out = f"{folder}/{environment}-{agent}"
-        few = () if agent == "sac-tacos" else ("--dynamics-updates", "50", "--policy-updates", "50")
-        command = ctmle("train", environment, "--agent", agent, "--episodes", "1", "--out", out, *few)
+        few = {"ct-mle": ("--policy-updates", "50"), "enode": ("--dynamics-updates", "50", "--policy-updates", "50")}
+        command = ctmle("train", environment, "--agent", agent, "--episodes", "1", "--out", out, *few.get(agent, ()))
         memory[f"{environment} {agent}"] = timed(command, cache)[1]
     for name, gigabytes in memory.items():
         print(f"{name}: {gigabytes:.2f} GB", flush=True)

@@ -1,6 +1,8 @@
-"""One dynamics update and one policy update of CT-MLE, beside this machine's own matmul peak.
+"""One dynamics update and one policy update of CT-MLE with networks, beside this machine's own matmul peak.
 
     python benchmarks/updates.py [--preset default|paper] [--threads N]
+
+The default preset has networks here (`--model ensemble`).
 
 The peak is the best rate of the batched product of hidden layers by itself, on as many cores, measured in the same
 run. `products` is the time that matrix products take inside an update, by JAX's profiler. Ratios are what to look at:
@@ -115,7 +117,7 @@ def kernel_milliseconds(call: Callable[[], Any]) -> dict[str, float]:
 
 def measure(preset_name: str) -> list[Measured]:
     many = {"chunk": UPDATES, "dynamics_updates": 10**6, "policy_updates": 10**6}
-    experiment = from_settings({"environment": "pendulum", "preset": preset_name, **many})
+    experiment = from_settings({"environment": "pendulum", "preset": preset_name, "model": "ensemble", **many})
     run, options = Run(experiment), experiment.settings
     agent, spec = run.agent, run.spec
     state = agent.init(spec, jax.random.key(0))
