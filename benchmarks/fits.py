@@ -2,10 +2,11 @@
 
     python benchmarks/fits.py runs/learning/runs/*
 
-`loss` is the mean of the fit's objective over the last dynamics stage, `tail` the share of looks that the tail of the
-likelihood explains, `diffusion` the learned one over the true one per coordinate, `fitting` the seconds of all dynamics
-stages. If the learned noise may be correlated, `gg'` has every entry of the learned matrix over that of the true one,
-averaged over members and looks (`--observation angles` only).
+`success` is the experience of the first policy that succeeded. `loss` is the mean of the fit's objective over the last
+dynamics stage, `tail` the share of looks that the tail of the likelihood explains (networks only); `evidence` is that
+of a basis, in nats per gap. `diffusion` is the learned one over the true one per coordinate, `fitting` and `planning`
+are the seconds of all dynamics and policy stages. If the learned noise may be correlated, `gg'` has every entry of the
+learned matrix over that of the true one, averaged over members and looks (`--observation angles` only).
 """
 
 import argparse
@@ -20,17 +21,23 @@ import ctmle
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.models.flow import noise_power
 
+STAGES = ("dynamics", "policy")
+
 
 def described(records: list[dict[str, Any]]) -> str:
     last = records[-1]
     pairs = zip(last.get("diffusion_learned", ()), last.get("diffusion_true", ()), strict=True)
     ratios = [f"{learned / true:.2f}" if true > 0 else f"{learned:.3f} (true: 0)" for learned, true in pairs]
     scores = " ".join(f"{record['score']:.3f}" for record in records)
-    seconds = sum(record["dynamics_seconds"] for record in records)
-    diffusion = " ".join(ratios) or "-"
-    tail = f"tail {last.get('tail_share', 0.0):.2%}"
-    loss = f"loss {last['dynamics_loss']:.4g}; {tail}"
-    return f"scores {scores}; {loss}; diffusion {diffusion}; fitting {seconds:.0f} s"
+    fitting, planning = (sum(record.get(f"{stage}_seconds", 0.0) for record in records) for stage in STAGES)
+    fit = f"evidence {last['evidence']:.3g}" if "evidence" in last else f"loss {last['dynamics_loss']:.4g}"
+    tail = f"; tail {last['tail_share']:.2%}" if "tail_share" in last else ""
+    first = next((record for record in records if record["success"]), None)
+    success = "-" if first is None else f"{first['experience_seconds']:.4g} s, {first['experience_looks']} looks"
+    return (
+        f"success {success}; scores {scores}; {fit}{tail}; diffusion {' '.join(ratios) or '-'};"
+        f" fitting {fitting:.1f} s, planning {planning:.1f} s"
+    )
 
 
 def noise_entries(path: str) -> str:
@@ -52,7 +59,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", help="run folders of agents that fit a model")
     for path in parser.parse_args().runs:
         records = [record for record in RunFolder.open(path).read_metrics() if "score" in record]
-        fitted = bool(records) and "dynamics_loss" in records[-1]
+        fitted = bool(records) and ("dynamics_loss" in records[-1] or "evidence" in records[-1])
         settings = RunFolder.open(path).read_settings()
         full = (settings.get("diffusion_matrix"), settings.get("observation")) == ("full", "angles")
         entries = f"; gg' {noise_entries(path)}" if fitted and full else ""

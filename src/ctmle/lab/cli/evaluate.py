@@ -175,7 +175,7 @@ def oracle(arguments: list[str]) -> None:
         "episodes": command.episodes,
         "seed": command.seed,
         "policy_updates": command.policy_updates,
-        "bootstrap_episodes": 1,
+        "policy_rounds": 1,
         "test_trajectories": command.trajectories,
     }
     experiment = start(command.environment).changed(options)
