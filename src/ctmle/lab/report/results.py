@@ -124,8 +124,8 @@ def seconds_of(record: dict[str, Any]) -> float:
 
 
 def _is_clock(name: str) -> bool:
-    """Tell whether an entry of a record is the wall clock of a stage."""
-    return name.endswith("_seconds") and name != "experience_seconds"
+    """Tell whether an entry of a record is the wall clock of a stage, or of all."""
+    return name.endswith("seconds") and name != "experience_seconds"
 
 
 def read_result(path: str) -> RunResult:
