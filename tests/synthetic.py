@@ -40,7 +40,8 @@ def _result(number: int, settings: dict[str, Any], scores: Scores) -> RunResult:
         score_errors=tuple(0.01 for _ in found),
         looks=looks,
         first_success=first,
-        looks_to_success=None if first is None else looks[first - 1],
+        looks_to_success=None if first is None else looks[first - 1] - 161,
+        seconds_to_success=None if first is None else 10.0 * (2 + first),
         seconds=10.0 * len(found),
     )
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import AGENT
+from tiny import AGENT, BASIS
 
 from ctmle.agents import Agent, Oracle
 from ctmle.data import Recorded, Trajectory
@@ -14,7 +14,7 @@ from ctmle.lab.run import Saved
 from ctmle.lab.storage.log import Mark
 from ctmle.lab.storage.run_folder import Checkpoint
 from ctmle.lab.storage.trees import arrays_of
-from ctmle.models import SDELearner
+from ctmle.models import Bridge, SDELearner, evidence
 from ctmle.options import apply, flat
 from ctmle.planning import ActorCritic
 from ctmle.plants import simulate
@@ -22,6 +22,7 @@ from ctmle.schedules import Equidistant, Grid, Schedule
 
 ENV = Pendulum(horizon=4.0)
 SCHEDULE = Equidistant(0.125)
+BOTH = ("ct-mle", "ct-mle basis")
 
 
 def drive(agent, state, trajectories: int, schedule: Schedule = SCHEDULE):
@@ -77,8 +78,19 @@ def test_nothing_is_traced_again_as_data_grows(count_calls):
     assert_finite(agent, state)
 
 
-def test_same_key_same_state_to_the_last_bit():
-    agent = AGENT
+def test_a_basis_is_not_traced_again_until_there_is_four_times_the_data(count_calls):
+    state = drive(BASIS, BASIS.init(ENV.spec, jax.random.key(0)), 4)  # fitted to 2 and to 3 trajectories of 64 gaps
+    count_calls(evidence, "design")
+    count_calls(Bridge, "seen")
+    traces = count_calls(ActorCritic, "update")
+    state = drive(BASIS, state, 3)
+    assert int(state.known) == 6
+    assert traces == {}
+    assert_all_finite(state)
+
+
+@pytest.mark.parametrize("agent", [AGENT, BASIS], ids=BOTH)
+def test_same_key_same_state_to_the_last_bit(agent):
     a, b, c = (drive(agent, agent.init(ENV.spec, jax.random.key(k)), 4) for k in (0, 0, 1))
     assert same(a, b)
     assert not same(a.trained["learner"], c.trained["learner"])
@@ -100,21 +112,30 @@ def test_every_option_learns_finite_numbers(changes):
 
 def assert_finite(agent, state) -> None:
     state, _, _ = agent.propose(state, SCHEDULE)
-    for leaf in jax.tree.leaves(eqx.filter(state.trained, eqx.is_inexact_array)):
-        assert bool(jnp.all(jnp.isfinite(leaf)))
+    assert_all_finite(state)
     weight = float(state.metrics["optimism_weight"])
     assert weight == 0.0 if not flat(agent)["optimism"] else weight != 0.0
 
 
-def test_zero_noise_and_tiny_gaps_stay_finite():
-    env = Pendulum(sigma=0.0, horizon=4.0)
-    agent = AGENT
-    schedule = Grid((0.0, 1e-4, 0.5, 0.5001, 1.0, 2.0, 2.2, 4.0))
-    state = agent.init(env.spec, jax.random.key(0))
+def assert_all_finite(state) -> None:
+    for leaf in jax.tree.leaves(eqx.filter(state.trained, eqx.is_inexact_array)):
+        assert bool(jnp.all(jnp.isfinite(leaf)))
+
+
+TINY_GAPS = (0.0, 1e-4, 0.5, 0.5001, 1.0, 2.0, 2.2, 4.0)
+AND_SHORT_ONES = (0.0, 1e-4, *(i / 8 for i in range(1, 33)), 4.0 - 1e-4)
+"""The longest gap is that of `SCHEDULE`, so that what is compiled for it serves here."""
+
+
+@pytest.mark.parametrize(("agent", "times"), [(AGENT, TINY_GAPS), (BASIS, sorted(AND_SHORT_ONES))], ids=BOTH)
+def test_zero_noise_and_tiny_gaps_stay_finite(agent, times):
+    env, schedule = Pendulum(sigma=0.0, horizon=4.0), Grid(tuple(times))
+    state = agent.init(ENV.spec, jax.random.key(0))
     for _ in range(4):
-        state, policy, times = agent.propose(state, schedule)
-        state = agent.observe(state, simulate(env, policy, times, jax.random.key(1), step=0.05))
+        state, policy, looks = agent.propose(state, schedule)
+        state = agent.observe(state, simulate(env, policy, looks, jax.random.key(1), step=0.05))
     assert all(np.isfinite(float(value)) for value in state.metrics.values())
+    assert_all_finite(state)
 
 
 def test_one_gap_per_episode_is_enough_to_learn_from():
@@ -160,7 +181,7 @@ def test_a_plant_of_the_users_own_needs_only_looks():
 def test_the_oracle_plans_in_the_true_sde_with_nothing_to_learn():
     agent = Oracle(ENV, AGENT.improver, exploration=AGENT.exploration)
     state = drive(agent, agent.init(ENV.spec, jax.random.key(0)), 2)
-    assert [(agent.progress(state).stage, agent.progress(state).total)] == [("policy", 6)]
+    assert [(agent.progress(state).stage, agent.progress(state).total)] == [("policy", 12)]
     world = agent.world(state)
     y, u = jnp.ones((1, 1, 2)), jnp.ones((1, 1, 1))
     np.testing.assert_allclose(world.sde.drift(y, u)[0, 0], ENV.drift(y[0, 0], u[0, 0]))
@@ -170,8 +191,11 @@ def test_the_oracle_plans_in_the_true_sde_with_nothing_to_learn():
 
 
 def test_parts_that_do_not_fit_together_are_refused():
-    with pytest.raises(ValueError, match="particles 1 is fewer than one for each of the 2 ensemble members"):
-        apply(AGENT, {"particles": 1})
+    for agent, members in ((AGENT, 2), (BASIS, 4)):
+        with pytest.raises(
+            ValueError, match=f"particles 1 is fewer than one for each of the {members} ensemble members"
+        ):
+            apply(agent, {"particles": 1})
 
 
 def test_a_state_with_recorded_episodes_is_restored_as_it_was(tmp_path):

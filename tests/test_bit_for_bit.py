@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from disks import TRAIN  # pyright: ignore[reportMissingImports]
+from kills import outcome  # pyright: ignore[reportMissingImports]
 from test_faults import exit_code
 from test_run import trained
 from tiny import run_experiment
@@ -120,12 +122,30 @@ def test_a_resumed_run_gets_the_threads_that_it_had(tmp_path):
     assert folder.tensors("policy").read_bytes() == before
 
 
+def test_a_run_with_a_basis_ends_with_the_same_bytes_from_whichever_checkpoint_it_is_resumed(tmp_path):
+    """A basis is fitted, starts are prepared and policies are judged between updates; so are checkpoints written."""
+    options = {"out": str(tmp_path / "run"), "checkpoint_every": 1, "checkpoints_kept": 100}
+    folder, _ = trained(run_experiment("ct-mle basis", **options))
+    expected = outcome(folder.path)
+    assert expected.keys() >= {f"{part}.safetensors" for part in ("policy", "critic", "model", "data")}
+    numbers = range(1, len(folder.checkpoints))
+    assert len(numbers) > 8
+    for number in numbers:
+        copy = tmp_path / f"from{number}"
+        shutil.copytree(folder.path, copy)
+        for later in RunFolder.open(copy).checkpoints[number:]:
+            later.unlink()
+        Session.resume(copy).train()
+        assert outcome(copy) == expected, number
+
+
 # Logs
 
 
 def test_the_log_is_bound_to_the_checkpoints(tmp_path):
     folder = RunFolder.create(run_experiment(out=str(tmp_path / "run")))
-    record = {"episode": 1, "score": 0.25, "score_se": 0.1, "success": False, "looks": 3}
+    record = {"episode": 1, "score": 0.25, "score_se": 0.1, "success": False, "looks": 3,
+              "experience_seconds": 1.0, "experience_looks": 2}  # fmt: skip
     log = folder.write_log([record])
     folder.save_checkpoint({"x": np.zeros(1)}, log.mark, finished=False, keep=2)
     log.append({**record, "episode": 2})
@@ -203,6 +223,8 @@ def test_what_a_checkpoint_declares_is_compared_before_memory_is_taken(stopped):
         ("ct-mle", ".stage", 17),
         ("ct-mle", ".step", 10**6),
         ("ct-mle", ".retries", 99),
+        ("ct-mle", ".known", 10**6),
+        ("ct-mle basis", ".stage", 17),
         ("sac-tacos", ".history.lengths", 10**6),
         ("sac-tacos", ".history.numbers", 5),
         ("sac-tacos", ".pending", 10**6),

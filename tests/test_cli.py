@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from ctmle.envs import Pendulum
+from ctmle.envs import CartPole, Pendulum
 from ctmle.lab.cli.main import main
 from ctmle.lab.cli.train import experiment_from
+from ctmle.lab.experiment import start
 from ctmle.schedules import Grid
 
 TINY = shlex.split(
-    "--horizon 4 --gap 0.125 --step 0.05 --episodes 2 --initial-trajectories 2 --ensemble 2 --dynamics-hidden 16 16"
-    " --policy-hidden 16 16 --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 6 --policy-updates 6"
-    " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 4 --test-trajectories 3"
+    "--horizon 4 --gap 0.125 --step 0.05 --episodes 2 --initial-trajectories 2 --waves 10 --evidence-steps 5"
+    " --posterior-samples 4 --policy-hidden 16 16 --policy-updates 6 --policy-rounds 2 --particles 8 --critic-steps 2"
+    " --critic-batch 16 --chunk 4 --test-trajectories 3"
 )
 
 
@@ -115,15 +116,19 @@ def test_mistyped_names_are_answered_without_jax(tmp_path):
         assert re.search(r"no (command|environment|agent) is called", said), line
 
 
-def test_the_help_of_train_has_examples_groups_and_the_papers_symbols(tmp_path):
+def test_the_help_of_train_has_examples_groups_and_the_papers_symbols(tmp_path, capsys):
     said = ctmle("train", "cartpole", "--help", folder=tmp_path).stdout
     assert said.count("    ctmle train") == 3
     for group in ("run", "system", "looking", "data", "model", "planning", "evaluation", "files"):
         assert f"─ {group} options ─" in said
+    tuned = CartPole.tuned["ct-mle default"]["episodes"]
+    assert re.search(rf"--episodes INT .*\(default: {tuned}\)", said)
+    assert "--bang-bang" in said
+    with pytest.raises(SystemExit):
+        main(["train", "cartpole", "--preset", "paper", "--help"])
+    said = capsys.readouterr().out
     for symbol in ("N_0", "N_inc", "B_dyn", "N_dyn", "H_dyn", "M_proj", "N_pol", "H_pol", "eta_base", "N_test"):
         assert f"[{symbol}]" in said
-    assert "0.03125" in said  # a default that is tuned for this system
-    assert "--bang-bang" in said
 
 
 def test_the_version_names_the_commit(tmp_path):
@@ -133,20 +138,27 @@ def test_the_version_names_the_commit(tmp_path):
 
 def test_the_environment_is_the_word_that_is_no_options_value():
     """`--out acrobot pendulum` trains the pendulum, with the pendulum's preset."""
-    for words in ("--out acrobot pendulum", "pendulum --out acrobot", "--out=acrobot --no-optimism pendulum"):
+    for words in ("--out acrobot pendulum", "pendulum --out acrobot", "--out=acrobot --no-kinematics pendulum"):
         experiment = experiment_from([str(word) for word in words.split()])
         assert experiment.environment == "pendulum"
         assert isinstance(experiment.env, Pendulum)
         assert experiment.files.out == "acrobot"
-        assert experiment.training.episodes == 5  # acrobot's is 15
+        assert experiment.training == start("pendulum").training  # acrobot has 15 episodes
     assert experiment_from(["--policy-hidden", "8", "8", "--sigma", "1", "cartpole"][:-1]).environment == "pendulum"
     assert experiment_from(["--out", "x", "acrobot"]).training.episodes == 15
 
 
+def test_options_of_parts_of_another_model_can_be_given_with_its_name():
+    words = "pendulum --model ensemble --dynamics-hidden 8 8 --objective score-matching --projections 3 --eta-base 2"
+    found = experiment_from(shlex.split(words)).settings
+    asked = {"model": "ensemble", "dynamics_hidden": (8, 8), "objective": "score-matching", "projections": 3}
+    assert found.items() >= {**asked, "eta_base": 2.0}.items()
+
+
 def test_times_of_looks_can_be_given():
-    times = ["--times", "0", "0.5", "2", "10"]
-    experiment = experiment_from(["pendulum", "--schedule", "grid", *times, "--no-random-looks"])
-    assert experiment.schedule == Grid((0.0, 0.5, 2.0, 10.0), random_looks=False)
+    times = ["--times", "0", "0.5", "2", "4"]
+    experiment = experiment_from(["linear-quadratic", "--schedule", "grid", *times, "--no-random-looks"])
+    assert experiment.schedule == Grid((0.0, 0.5, 2.0, 4.0), random_looks=False)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +173,8 @@ def test_times_of_looks_can_be_given():
         ("train pendulum --warm-up 10", "leaves nothing of the 10 s"),
         ("train pendulum --reset-starts 0.9", "together at most 1"),
         ("train pendulum --particles 5", "fewer than one for each"),
-        ("train pendulum --dynamics-rate 0", "--dynamics-rate must be a positive number"),
+        ("train pendulum --model ensemble --dynamics-rate 0", "--dynamics-rate must be a positive number"),
+        ("train pendulum --dynamics-rate 1e-3", "--dynamics-rate belongs to --model ensemble: add that"),
         ("train pendulum --bang-bang", "has no setting 'bang_bang'"),
         ("evaluate nowhere", "not a run folder"),
         ("oracle pendulum --episodes 0", "--episodes must be a whole number of at least 1"),

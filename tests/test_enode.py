@@ -35,9 +35,10 @@ def test_slopes_are_matched_once_and_then_stretches_predicted():
             state = agent.advance(state, SCHEDULE)
         state = drive(agent, state, 1, SCHEDULE)
     assert seen == [
-        (1, "matching", 0, 18), (1, "matching", 4, 18), (1, "dynamics", 6, 18), (1, "dynamics", 10, 18),
-        (1, "policy", 12, 18), (1, "policy", 16, 18),
-        (2, "dynamics", 0, 12), (2, "dynamics", 4, 12), (2, "policy", 6, 12), (2, "policy", 10, 12),
+        (1, "matching", 0, 24), (1, "matching", 4, 24), (1, "dynamics", 6, 24), (1, "dynamics", 10, 24),
+        (1, "policy", 12, 24), (1, "policy", 16, 24), (1, "policy", 18, 24), (1, "policy", 22, 24),
+        (2, "dynamics", 0, 18), (2, "dynamics", 4, 18),
+        (2, "policy", 6, 18), (2, "policy", 10, 18), (2, "policy", 12, 18), (2, "policy", 16, 18),
     ]  # fmt: skip
 
 
@@ -112,7 +113,9 @@ def test_a_rate_that_is_far_too_large_goes_back_and_is_named(setting, stage):
 
 
 def test_a_real_round_lowers_the_prediction_error():
-    agent = apply(ODE, {"dynamics_updates": 150, "matching_updates": 50, "policy_updates": 1, "chunk": 50})
+    few = {"dynamics_updates": 150, "matching_updates": 50, "policy_updates": 1, "chunk": 50}
+    # All drifts are to be learned: with the kinematics, there is little but noise in the error from the beginning.
+    agent = apply(ODE, {**few, "kinematics": False})
     state = drive(agent, begin(agent), 2, SCHEDULE)
     errors = []
     while agent.progress(state).stage in ("matching", "dynamics"):

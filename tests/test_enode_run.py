@@ -55,13 +55,14 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_diffusion(tmp_path
         folders.append(folder)
         assert folder.read_metrics() == records
     shared = {"episode", "score", "score_se", "success", "success_share", "lowest_reward", "episode_score", "looks",
-              "mean_gap", "setbacks", "imagined_score"}  # fmt: skip
+              "mean_gap", "setbacks", "imagined_score", "experience_seconds", "experience_looks"}  # fmt: skip
     own = {"dynamics_loss", "dynamics_gradient", "prediction_error", "observation_noise", "actor_loss",
            "actor_gradient", "critic_loss", "rollout_reward", "rollout_reach"}  # fmt: skip
     for record, phases in zip(records, (("matching", "dynamics", "policy"), ("dynamics", "policy")), strict=True):
         seconds = {f"{phase}_seconds" for phase in (*phases, "test")}
         assert record.keys() == shared | own | seconds
     assert [record["looks"] for record in records] == [4 * 33, 6 * 33]
+    assert [record["experience_looks"] for record in records] == [2 * 33, 4 * 33]
     panel = compare([read_result(str(folder.path)) for folder in folders])[0]
     assert panel.curves[0].agent == "enode"
     assert panel.curves[0].seeds == (0, 1)
@@ -130,10 +131,12 @@ def test_presets_say_what_they_are():
     assert default.agent == ENODE()
     settings = default.settings
     assert (settings["gap"], settings["random_looks"], settings["schedule"]) == (0.1, False, "equidistant")
-    assert (settings["dynamics_updates"], settings["policy_updates"]) == (1250, 250)
+    assert (settings["dynamics_updates"], settings["policy_updates"]) == (1250, 400)
     assert start("cartpole-swingup", "enode").settings["exploring_trajectories"] == 2
     paper = start("acrobot", "enode", "paper").settings
     assert (paper["noise"], paper["initial_trajectories"], paper["observation"]) == ("fixed", 7, "trig")
+    assert (paper["policy_updates"], paper["policy_rounds"], paper["keep_best"]) == (250, 1, False)
+    assert (paper["pool_starts"], paper["rest_starts"], paper["kinematics"]) == (0.0, 0.0, False)
     for environment in ("pendulum", "cartpole", "cartpole-swingup", "acrobot", "linear-quadratic"):
         for name in ("default", "paper", "quick"):
             start(environment, "enode", name)

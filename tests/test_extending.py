@@ -17,7 +17,7 @@ from ctmle.lab.experiment import from_json, start, to_json
 from ctmle.schedules import Looks
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
-TINY = [word for name, value in SETTINGS["ct-mle"].items() for word in (f"--{name.replace('_', '-')}", *(
+TINY = [word for name, value in SETTINGS["ct-mle basis"].items() for word in (f"--{name.replace('_', '-')}", *(
     map(str, value) if isinstance(value, tuple) else [str(value)]))]  # fmt: skip
 
 
@@ -108,11 +108,11 @@ def test_a_schedule_from_outside(registered):
 
 def test_an_objective_from_outside(registered):
     registered(registry.OBJECTIVES, "bounded", "boundedlikelihood:BoundedLikelihood")
-    experiment = experiment_from(["pendulum", "--objective", "bounded", "--floor", "20"])
+    experiment = experiment_from(["pendulum", "--model", "ensemble", "--objective", "bounded", "--floor", "20"])
     assert experiment.settings["floor"] == 20.0
     assert from_json(to_json(experiment)) == experiment
     with pytest.raises(ValueError, match="--floor belongs to --objective bounded"):
-        start().changed({"floor": 20.0})
+        start().changed({"model": "ensemble", "floor": 20.0})
 
 
 def test_an_agent_from_outside(registered):

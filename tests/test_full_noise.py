@@ -151,10 +151,11 @@ def test_the_checker_takes_a_matrix_and_refuses_other_shapes():
 
 
 def test_options_have_their_names():
-    experiment = start("pendulum").changed({"correlation": 0.6, "diffusion_matrix": "full"})
+    networks = start("pendulum").changed({"model": "ensemble"})
+    experiment = networks.changed({"correlation": 0.6, "diffusion_matrix": "full"})
     assert flat(experiment)["correlation"] == 0.6
     assert experiment.env == Pendulum(correlation=0.6)
-    assert flat(start("pendulum"))["diffusion_matrix"] == "diagonal"
+    assert (flat(experiment)["diffusion_matrix"], flat(networks)["diffusion_matrix"]) == ("full", "diagonal")
 
 
 # Transition laws

@@ -13,7 +13,7 @@ def scores(experiment) -> list[dict]:
 
 
 def test_a_linear_system_is_controlled_after_one_episode():
-    options = {"ensemble": 3, "dynamics_hidden": (32, 32), "policy_hidden": (32, 32), "sigma": 1.0, "episodes": 2}
+    options = {"policy_hidden": (32, 32), "sigma": 1.0, "episodes": 2}
     records = scores(start("linear-quadratic", "ct-mle", "quick").changed(options))
     assert max(r["score"] for r in records) > 0.85  # without control: 0; at best, about 0.98
     np.testing.assert_allclose(records[-1]["diffusion_learned"], 0.1, rtol=0.5)

@@ -13,7 +13,7 @@ import pytest
 
 from ctmle.lab.cli.main import main
 from ctmle.lab.experiment import start
-from ctmle.options import variant_options, walk
+from ctmle.options import flat, variant_options, walk
 from ctmle.settings import alternatives, problem, spelled
 
 TEXTS = {"out", "agent"}
@@ -21,17 +21,21 @@ SHARE = 3
 """One in so many mistakes with each option is part of `make test`, of another kind for the next option."""
 
 
-def options_of(agent: str) -> dict[str, Any]:
+NETWORKS = ("--model", "ensemble")
+"""Words that give ct-mle its other model, with options of its own."""
+
+
+def options_of(agent: str, model: str | None = None) -> dict[str, Any]:
     """Every option with its type, those of parts that could be chosen included."""
-    experiment = start("pendulum", agent)
+    experiment = start("pendulum", agent).changed({} if model is None else {"model": model})
     options = {**{option.name: option for option in walk(experiment)}, **variant_options(experiment)}
     return {name: option.hint for name, option in options.items() if name != "environment"}
 
 
-def bad_arguments(agent: str, known: Collection[str] = ()) -> list[list[str]]:
-    """For every option, values that it cannot have."""
+def bad_arguments(agent: str, known: Collection[str] = (), words: tuple[str, ...] = ()) -> list[list[str]]:
+    """For every option, values that it cannot have. The words `NETWORKS` come after it."""
     lines = []
-    for name, hint in options_of(agent).items():
+    for name, hint in options_of(agent, "ensemble" if words else None).items():
         if name in known:
             continue
         flag, kinds = spelled(name), {kind for outer in alternatives(hint) for kind in alternatives(outer)}
@@ -51,7 +55,7 @@ def bad_arguments(agent: str, known: Collection[str] = ()) -> list[list[str]]:
         lines += [[flag, value] for value in values]
         if not kinds & {bool} and not any(get_origin(kind) is tuple for kind in kinds):
             lines.append([flag])  # and then nothing
-    return [["train", "pendulum", "--agent", agent, *line] for line in lines]
+    return [["train", "pendulum", "--agent", agent, *line, *words] for line in lines]
 
 
 WHOLE_LINES = """
@@ -64,7 +68,8 @@ train pendulum --horizon 2|train pendulum --horizon 1e9|train pendulum --warm-up
 train pendulum --policy-step 2|train pendulum --policy-step 1e-9
 train pendulum --particles 9|train pendulum --longest-step 1e-9
 train pendulum --reset-starts 0.6 --box-starts 0.6|train pendulum --trajectory-seconds 0.1
-train pendulum --trajectory-seconds 1e9|train pendulum --dynamics-hidden
+train pendulum --trajectory-seconds 1e9|train pendulum --model ensemble --dynamics-hidden
+train pendulum --dynamics-rate 1e-3|train pendulum --model ensemble --waves 9|train pendulum --model network
 train pendulum --config|train pendulum --config missing.toml|train pendulum --config .
 train pendulum --config settings.yaml
 resume|resume nowhere|resume a b|resume --run nowhere|evaluate|evaluate nowhere|evaluate nowhere --trajectories 0
@@ -73,7 +78,8 @@ oracle pendulum --episodes 0|oracle pendulum --policy-updates 0|oracle pendulum 
 oracle pendulum --unit 0
 oracle pendulum --seed -1|oracle pendulum --seed 1.5|envs pendulum|envs --all|evaluate /dev/null|resume /
 train pendulum --agent sac-tacos --min-hold 40|train pendulum --agent sac-tacos --tick 11
-train pendulum --agent sac-tacos --ensemble 5|train pendulum --preset convergence|train pendulum --test-every 6
+train pendulum --agent sac-tacos --ensemble 5|train pendulum --preset convergence
+train pendulum --episodes 5 --test-every 6
 train pendulum --agent enode --dynamics-length 1|train pendulum --agent enode --optimism
 train pendulum --agent enode --noise-floor 0.5|train pendulum --agent enode --preset convergence
 train pendulum --agent enode --control hold
@@ -120,14 +126,16 @@ def bad_files() -> dict[str, bytes]:
 def wrong_types() -> dict[str, bytes]:
     """Files that give every option values of types that it cannot have, by name."""
     files: dict[str, bytes] = {}
-    for name, hint in options_of("ct-mle").items():
+    default = flat(start("pendulum"))
+    for name, hint in (options_of("ct-mle") | options_of("ct-mle", "ensemble")).items():
         if name in TEXTS:
             continue
+        chosen = {} if name in default else {"model": "ensemble"}
         wrong = {"object": {"a": 1}, "list": [[]], "text": "three"}
         if bool not in alternatives(hint):
             wrong["truth"] = True
         for kind, value in wrong.items():
-            files[f"{name}-{kind}.json"] = json.dumps({name: value}).encode()
+            files[f"{name}-{kind}.json"] = json.dumps({**chosen, name: value}).encode()
     return files
 
 
@@ -170,8 +178,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lines_of_every_option() -> list[list[str]]:
-    others = [line for agent in ("enode", "sac-tacos") for line in bad_arguments(agent, known=options_of("ct-mle"))]
-    return bad_arguments("ct-mle") + others
+    default, networks = flat(start("pendulum")), options_of("ct-mle", "ensemble")
+    others = [line for agent in ("enode", "sac-tacos") for line in bad_arguments(agent, default | networks)]
+    usual = bad_arguments("ct-mle", networks.keys() - default.keys())
+    return usual + bad_arguments("ct-mle", default, NETWORKS) + others
 
 
 def some_lines_of_every_option() -> list[list[str]]:
@@ -205,7 +215,7 @@ def test_every_bad_file_of_settings(folder: Path, capsys: pytest.CaptureFixture[
 
 def test_a_near_match_is_suggested(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "near.toml").write_text("[learner]\nensembel = 3\n")
+    (tmp_path / "near.toml").write_text("[learner]\nmodel = 'ensemble'\nensembel = 3\n")
     assert "did you mean 'ensemble'" in refusal(["train", "--config", "near.toml"], capsys)
     assert "did you mean --ensemble?" in refusal(["train", "pendulum", "--ensembel", "3"], capsys)
     assert "did you mean 'train'" in refusal(["trian"], capsys)

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import jax
 import pytest
 from hypothesis import given, strategies as st
-from tiny import AGENT, ODE, TACOS, run_experiment
+from tiny import AGENT, BASIS, ODE, TACOS, run_experiment
 
 from ctmle import agents, envs
 from ctmle.models import EulerCovariance, LinearisedMoments, SDELearner, SlicedScoreMatching
@@ -32,6 +32,7 @@ from ctmle.settings import (
 )
 from ctmle.training import Stage
 
+ENSEMBLE = apply(agents.CTMLE(), {"model": "ensemble"})
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 
 
@@ -134,33 +135,44 @@ def test_a_part_can_be_left_out_and_put_back():
 
 
 def test_a_choice_makes_another_part_with_its_own_options():
-    agent = apply(agents.CTMLE(), {"law": "euler", "solver": "dopri5", "objective": "score-matching", "projections": 3})
+    changes = {"law": "euler", "solver": "dopri5", "objective": "score-matching", "projections": 3}
+    agent = apply(ENSEMBLE, changes)
+    assert apply(agents.CTMLE(), {**changes, "model": "ensemble"}) == agent  # a choice inside of another one
     assert agent.learner.law == EulerCovariance("dopri5")
     assert agent.learner.objective == SlicedScoreMatching(3)
     assert flat(agent)["law"] == "euler"
     again = apply(agent, {"law": "euler"})
     assert again.learner.law is agent.learner.law
     assert apply(agent, {"law": "moments"}).learner.law == LinearisedMoments("dopri5")  # shared settings stay
-    hints = {o.name: o.hint for o in walk(agents.CTMLE())}
+    hints = {o.name: o.hint for o in walk(ENSEMBLE)}
     assert get_args(hints["objective"]) == ("likelihood", "score-matching")
 
 
 def test_options_of_parts_that_are_not_in_use_are_listed_apart():
-    assert {"projections", "gap_weighted"} <= variant_options(agents.CTMLE()).keys()
-    assert "projections" not in flat(agents.CTMLE())
-    assert "projections" not in variant_options(apply(agents.CTMLE(), {"objective": "score-matching"}))
+    assert {"projections", "gap_weighted", "waves"} <= variant_options(ENSEMBLE).keys()
+    assert "projections" not in flat(ENSEMBLE)
+    assert "projections" not in variant_options(apply(ENSEMBLE, {"objective": "score-matching"}))
+    assert {"ensemble", "dynamics_rate"} <= variant_options(agents.CTMLE()).keys()
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dynamics_rat": 1e-3}, "there is no setting 'dynamics_rat': did you mean 'dynamics_rate'?"),
+        (
+            {"model": "ensemble", "dynamics_rat": 1e-3},
+            "there is no setting 'dynamics_rat': did you mean 'dynamics_rate'?",
+        ),
         ({"zzzz": 1}, "there is no setting 'zzzz'"),
-        ({"projections": 2}, "--projections belongs to --objective score-matching: add that, or leave it out"),
-        ({"optimism": False, "eta_base": 1.0}, "--eta-base belongs to --optimism"),
+        ({"dynamics_rate": 1e-3}, "--dynamics-rate belongs to --model ensemble: add that, or leave it out"),
+        ({"model": "ensemble", "waves": 9}, "--waves belongs to --model basis: add that, or leave it out"),
+        (
+            {"model": "ensemble", "projections": 2},
+            "--projections belongs to --objective score-matching: add that, or leave it out",
+        ),
+        ({"model": "ensemble", "optimism": False, "eta_base": 1.0}, "--eta-base belongs to --optimism"),
         ({"law": "eulr"}, "no law is called 'eulr': did you mean 'euler'?"),
-        ({"ensemble": 2.5}, "SDELearner.members must be a whole number of at least 1, not 2.5"),
-        ({"control": "open"}, "SDELearner.control must be one of closed-loop, hold, not 'open'"),
+        ({"model": "ensemble", "ensemble": 2.5}, "SDELearner.members must be a whole number of at least 1, not 2.5"),
+        ({"model": "ensemble", "control": "open"}, "SDELearner.control must be one of closed-loop, hold, not 'open'"),
     ],
 )
 def test_options_that_cannot_be_are_refused_with_what_to_do(changes, message):
@@ -170,30 +182,33 @@ def test_options_that_cannot_be_are_refused_with_what_to_do(changes, message):
 
 
 def test_lists_become_tuples_and_whole_numbers_floats():
-    agent = apply(agents.CTMLE(), {"dynamics_hidden": [8, 8], "discount_time": 2})
+    agent = apply(ENSEMBLE, {"dynamics_hidden": [8, 8], "discount_time": 2})
     assert agent.learner.model.hidden == (8, 8)
     assert isinstance(agent.improver.discount_time, float)
 
 
-@pytest.mark.parametrize("agent", [AGENT, ODE, TACOS], ids=["ct-mle", "enode", "sac-tacos"])
+@pytest.mark.parametrize("agent", [AGENT, BASIS, ODE, TACOS], ids=["ct-mle", "ct-mle basis", "enode", "sac-tacos"])
 def test_flat_options_rebuild_the_agent(agent):
-    fresh = {AGENT: agents.CTMLE(), ODE: agents.ENODE(), TACOS: agents.SacTacos()}[agent]
+    fresh = {AGENT: agents.CTMLE(), BASIS: agents.CTMLE(), ODE: agents.ENODE(), TACOS: agents.SacTacos()}[agent]
     assert apply(fresh, flat(agent)) == agent
     assert apply(agent, flat(agent)) is agent
 
 
+ANY_MODEL = {
+    "law": st.sampled_from(["moments", "euler"]),
+    "trajectory_seconds": st.one_of(st.none(), st.floats(0.1, 1e3)),
+    "policy_rate": st.floats(1e-6, 1.0),
+}
 CHANGES = st.fixed_dictionaries(
-    {},
+    {"model": st.just("ensemble")},
     optional={
         "ensemble": st.integers(1, 50),
         "dynamics_hidden": st.lists(st.integers(1, 300), min_size=1, max_size=3).map(tuple),
-        "law": st.sampled_from(["moments", "euler"]),
         "objective": st.sampled_from(["likelihood", "score-matching"]),
         "optimism": st.booleans(),
-        "trajectory_seconds": st.one_of(st.none(), st.floats(0.1, 1e3)),
-        "policy_rate": st.floats(1e-6, 1.0),
+        **ANY_MODEL,
     },
-)
+) | st.fixed_dictionaries({}, optional={"waves": st.integers(1, 300), "kinematics": st.booleans(), **ANY_MODEL})
 
 
 @given(CHANGES)

@@ -9,6 +9,7 @@ import pytest
 from test_agent import same
 from tiny import run_experiment
 
+from ctmle.envs import Pendulum
 from ctmle.lab.evaluate import evaluate
 from ctmle.lab.experiment import Experiment, from_json, start, to_json
 from ctmle.lab.run import Record, Run
@@ -28,10 +29,11 @@ def trained(experiment: Experiment) -> tuple[RunFolder, list[Record]]:
     return session.folder, session.folder.read_metrics()
 
 
-def test_two_runs_of_one_seed_are_identical_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("agent", ["ct-mle", "ct-mle basis"])
+def test_two_runs_of_one_seed_are_identical_bit_for_bit(agent, tmp_path):
     folders = []
     for name in ("a", "b"):
-        folders.append(trained(run_experiment(out=str(tmp_path / name)))[0])
+        folders.append(trained(run_experiment(agent, out=str(tmp_path / name)))[0])
     a, b = folders
     assert [without_seconds(r) for r in a.read_metrics()] == [without_seconds(r) for r in b.read_metrics()]
     for part in ("policy", "critic", "model", "data"):
@@ -45,23 +47,27 @@ def test_metrics_have_what_a_reader_needs(tmp_path):
     wanted = {
         "episode", "score", "score_se", "success", "success_share", "imagined_score", "episode_score", "looks",
         "dynamics_loss", "planning_loss", "actor_loss", "critic_loss", "optimism_weight", "eta",
-        "diffusion_learned", "diffusion_true",
+        "diffusion_learned", "diffusion_true", "experience_looks",
     }  # fmt: skip
+    seconds = {"dynamics_seconds", "policy_seconds", "test_seconds", "experience_seconds"}
     for record in records:
         assert wanted <= record.keys()
-        assert {key for key in record if "seconds" in key} == {"dynamics_seconds", "policy_seconds", "test_seconds"}
+        assert {key for key in record if "seconds" in key} == seconds
         assert len(record["diffusion_learned"]) == len(record["diffusion_true"]) == 2
         np.testing.assert_allclose(record["diffusion_true"], 0.2, rtol=1e-5)
     assert [r["looks"] for r in records] == [3 * 65, 4 * 65]
+    assert [r["experience_looks"] for r in records] == [2 * 65, 3 * 65]
+    assert [r["experience_seconds"] for r in records] == pytest.approx([2 * 4.0, 3 * 4.0])
 
 
-def test_resuming_from_any_moment_continues_identically(tmp_path):
+@pytest.mark.parametrize("agent", ["ct-mle", "ct-mle basis"])
+def test_resuming_from_any_moment_continues_identically(agent, tmp_path):
     """From every point at which a checkpoint may be taken, in the middle of stages too."""
-    experiment = run_experiment(episodes=2)
+    experiment = run_experiment(agent, episodes=2)
     run = Run(experiment)
     moments = list(run.steps(run.init()))
     expected = [without_seconds(m.record) for m in moments if m.record]
-    folder = RunFolder.create(run_experiment(out=str(tmp_path / "run")))
+    folder = RunFolder.create(run_experiment(agent, out=str(tmp_path / "run")))
     for i, moment in enumerate(moments):
         if not moment.resumable:
             continue
@@ -114,7 +120,7 @@ def test_score_counts_only_the_time_after_the_warm_up():
 @pytest.fixture(scope="module")
 def short_with_trig() -> tuple[Run, Any, Record]:
     """A run of one episode that ends before the warm-up, observed by sines and cosines; its state and record."""
-    run = Run(run_experiment(episodes=1, trajectory_seconds=2.5, observation="trig"))
+    run = Run(run_experiment("ct-mle basis", episodes=1, trajectory_seconds=2.5, observation="trig"))
     ((state, record),) = run.episodes(run.init())
     return run, state, record
 
@@ -194,12 +200,19 @@ def test_presets_say_what_they_are():
     assert (paper["policy_samples"], paper["policy_step"], paper["gap"]) == (5, 0.125, 0.125)
     assert (paper["dynamics_final_rate"], paper["policy_final_rate"]) == (1.0, 1.0)
     assert (paper["reset_starts"], paper["box_starts"], paper["saturation_cost"]) == (0.0, 0.0, 0.0)
+    assert (paper["pool_starts"], paper["rest_starts"], paper["target_rate"]) == (0.0, 0.0, None)
+    assert (paper["model"], paper["kinematics"]) == ("ensemble", False)
+    assert (paper["policy_rounds"], paper["keep_best"]) == (1, False)
     assert [start(system, "ct-mle", "paper").settings["start_width"] for system in ("cartpole", "acrobot")] == [
         0.0,
         0.0,
     ]
     assert start("cartpole-swingup", "ct-mle", "paper").settings["policy_updates"] == 250
     start("linear-quadratic", "ct-mle", "paper")
-    assert start("pendulum", "ct-mle", "quick").settings["dynamics_updates"] < paper["dynamics_updates"]
+    default, quick = (start("pendulum", "ct-mle", name).settings for name in ("default", "quick"))
+    for name in ("episodes", "policy_updates", "policy_rounds"):
+        assert quick[name] < default[name]
+    assert default["model"] == quick["model"] == "basis"
+    assert default.items() >= Pendulum.tuned["ct-mle default"].items()
     with pytest.raises(ValueError, match="no preset of ct-mle is called 'convergence'"):
         start("pendulum", "ct-mle", "convergence")

@@ -42,11 +42,11 @@ def test_records_have_the_fields_of_every_agent_and_none_of_a_belief(tmp_path):
     folder, records = trained(run_experiment("sac-tacos", out=str(tmp_path / "run")))
     assert folder.read_metrics() == records
     shared = {"episode", "score", "score_se", "success", "success_share", "episode_score", "looks", "mean_gap",
-              "lowest_reward"}  # fmt: skip
+              "lowest_reward", "experience_looks"}  # fmt: skip
     own = {"actor_loss", "critic_loss", "critic_value", "entropy", "temperature", "updates", "setbacks"}
     for record in records:
         seconds = {name for name in record if "seconds" in name}
-        assert seconds == {"updates_seconds", "test_seconds"}
+        assert seconds == {"updates_seconds", "test_seconds", "experience_seconds"}
         assert record.keys() == shared | own | seconds
         assert TACOS.holding.tick <= record["mean_gap"] <= TACOS.holding.tick * TACOS.holding.max_hold
     assert all(folder.tensors(part).is_file() for part in ("policy", "critic", "data"))

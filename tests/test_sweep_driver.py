@@ -30,8 +30,26 @@ from ctmle.lab.sweeps.plan import settings_of
 from ctmle.lab.sweeps.work import Report, Task, Worker
 
 RECORDS = (
-    {"episode": 1, "score": 0.5, "score_se": 0.1, "success": False, "looks": 40, "fit_seconds": 2.0},
-    {"episode": 2, "score": 0.95, "score_se": 0.01, "success": True, "looks": 60, "fit_seconds": 1.0},
+    {
+        "episode": 1,
+        "score": 0.5,
+        "score_se": 0.1,
+        "success": False,
+        "looks": 40,
+        "fit_seconds": 2.0,
+        "experience_seconds": 2.5,
+        "experience_looks": 20,
+    },
+    {
+        "episode": 2,
+        "score": 0.95,
+        "score_se": 0.01,
+        "success": True,
+        "looks": 60,
+        "fit_seconds": 1.0,
+        "experience_seconds": 5.0,
+        "experience_looks": 40,
+    },
 )
 FINISHED = Report("finished", RECORDS)
 LOST = Report("failed", reason="its worker was lost", again=True)
@@ -122,7 +140,8 @@ def test_a_result_is_what_the_log_says(tmp_path):
     assert (result.episodes, result.scores, result.score_errors, result.looks) == (
         (1, 2), (0.5, 0.95), (0.1, 0.01), (40, 60),
     )  # fmt: skip
-    assert (result.first_success, result.looks_to_success, result.seconds) == (2, 60, 3.0)
+    assert (result.first_success, result.seconds) == (2, 3.0)
+    assert (result.looks_to_success, result.seconds_to_success) == (40, 5.0)
     assert from_settings(result.settings) == run_experiment(seed=3)
 
 

@@ -62,16 +62,16 @@ def test_listed_runs_take_part_in_the_grid_and_may_have_their_own(plan):
         episodes = 4
         [runs.grid]
         seed = [5, 6]
-        dynamics_hidden = [[150, 150], [250, 250]]
+        policy_hidden = [[150, 150], [250, 250]]
     """)
-    names = ("environment", "sigma", "seed", "dynamics_hidden")
+    names = ("environment", "sigma", "seed", "policy_hidden")
     rows = [tuple(run.settings[name] for name in names) for run in found.runs]
-    hidden = settings_of(start("cartpole"))["dynamics_hidden"]
+    hidden = settings_of(start("cartpole"))["policy_hidden"]
     assert rows == [("cartpole", 0.0, 0, hidden), ("cartpole", 2.0, 0, hidden)] + [
         ("acrobot", sigma, seed, widths) for sigma in (0.0, 2.0) for seed in (5, 6)
         for widths in ([150, 150], [250, 250])
     ]  # fmt: skip
-    assert found.varying == ("sigma", "dynamics_hidden")
+    assert found.varying == ("sigma", "policy_hidden")
 
 
 def test_the_same_run_asked_for_twice_is_one(plan):
@@ -84,9 +84,10 @@ def test_names_tell_what_varies_and_stay_when_seeds_are_added(plan):
     assert names < {run.name for run in more.runs}
     assert len(names) == 12
     assert all(re.fullmatch(r"(pendulum|acrobot)-(ct-mle|sac-tacos)-quick-seed\d-[0-9a-f]{12}", n) for n in names)
-    words = plan("[grid]\nsolver = ['rk4', 'dopri5']\noptimism = [true, false]\nensemble = [5, 6]").runs[-1].name
+    networks = "[base]\nmodel = 'ensemble'\n[grid]\n"
+    words = plan(f"{networks}solver = ['rk4', 'dopri5']\noptimism = [true, false]\nensemble = [5, 6]").runs[-1].name
     assert re.fullmatch(r"pendulum-ct-mle-ensemble6-dopri5-no_optimism-seed0-\w+", words)
-    wide = plan(f"[grid]\npolicy_rate = [1e-5, 0.1]\ndynamics_hidden = [{[65536] * 60}, [1]]")
+    wide = plan(f"{networks}policy_rate = [1e-5, 0.1]\ndynamics_hidden = [{[65536] * 60}, [1]]")
     assert all(len(run.name) < 200 and "/" not in run.name for run in wide.runs)
     assert len({run.name for run in wide.runs}) == 4
 
@@ -123,7 +124,7 @@ def test_the_digest_does_not_mind_how_a_number_is_written(n):
 @settings(max_examples=10)
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_keys_in_a_file_does_not_matter(tmp_path_factory, chance: random.Random):
-    base = {"sigma": 1.0, "episodes": 3, "learner": {"ensemble": 4, "chunk": 10}, "gap": 0.25}
+    base = {"sigma": 1.0, "episodes": 3, "learner": {"ensemble": 4, "chunk": 10, "model": "ensemble"}, "gap": 0.25}
     grid = {"seed": [0, 1], "policy_rate": [1e-3, 1e-2], "evaluation": {"warm_up": [1.0, 2.0]}}
     draw = {"samples": 2, "seed": 3, "dynamics_rate": {"low": 1e-4, "high": 1e-2, "log": True}, "particles": [20, 40]}
     content = {"base": base, "grid": grid, "random": draw}

@@ -180,7 +180,7 @@ HOSTILE = "a [red]b[/red] \x1b[31mc\x07 \u202ed"
 def test_text_from_files_is_shown_as_text():
     shown = StringIO()
     say(Console(file=shown, width=20), HOSTILE + "e" * 40)
-    curve = Curve(HOSTILE, (0,), (1,), (3.0,), (0.5,), None, 0, None, None)
+    curve = Curve(HOSTILE, (0,), (1,), (3.0,), (0.5,), None, 0, None, None, None)
     Console(file=shown, width=200).print(comparison_table(Panel(HOSTILE, None, 0.9, 3.0, (curve,))))
     table = text_table("verdicts", ["claim"], [[HOSTILE]])
     Console(file=shown, width=200).print(table)

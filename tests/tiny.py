@@ -20,7 +20,6 @@ MODEL_BASED = {
     "critic_batch": 16,
     "chunk": 4,  # does not divide the updates: the last chunk of a stage is shorter
 }
-FULL = {"trajectory_seconds": None}  # as long as the horizon, which the default for the pendulum is not
 NETWORKS = {
     "ensemble": 2,
     "dynamics_hidden": (16, 16),
@@ -29,8 +28,8 @@ NETWORKS = {
 }
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "ct-mle": {"model": "ensemble", **FULL, **MODEL_BASED, **NETWORKS, "dynamics_length": 3},
-    "ct-mle basis": {**FULL, **MODEL_BASED, "waves": 10, "evidence_steps": 5, "posterior_samples": 4},
+    "ct-mle": {"model": "ensemble", **MODEL_BASED, **NETWORKS, "dynamics_length": 3},
+    "ct-mle basis": {**MODEL_BASED, "waves": 10, "evidence_steps": 5, "posterior_samples": 4},
     "enode": {
         **MODEL_BASED,
         **NETWORKS,

@@ -94,27 +94,29 @@ def apply(part: Any, changes: dict[str, Any]) -> Any:
 
 def no_option(name: str, part: Any) -> str:
     """Return the sentence about an option that does not exist, or that belongs to a part that is not in use."""
-    for option in walk(part):
-        for owner, other in _variants(part, option):
-            if any(setting.name == name for setting in _settings(other)):
-                chosen = f"{spelled(option.name)} {owner}".rstrip()
-                return f"{spelled(name)} belongs to {chosen}: add that, or leave it out"
+    for chosen, option in _of_variants(part):
+        if option.name == name:
+            return f"{spelled(name)} belongs to {chosen}: add that, or leave it out"
     near = get_close_matches(name, [option.name for option in walk(part)], n=1)
     return f"there is no setting '{name}'" + (f": did you mean '{near[0]}'?" if near else "")
 
 
 def variant_options(part: Any) -> dict[str, Option]:
-    """Return the options of all parts that could be chosen instead of those in use."""
+    """Return the options of all parts that could be chosen instead of those in use, and of parts in them."""
     found: dict[str, Option] = {}
-    for option in walk(part):
-        for _, other in _variants(part, option):
-            for setting in _settings(other):
-                if setting.part is None:
-                    help_ = docs_of(other).get(setting.field, "")
-                    default = next((f.default for f in fields(other) if f.name == setting.field), None)
-                    found.setdefault(setting.name, Option(setting.name, option.path, setting.hint, default, help_))
+    for _, option in _of_variants(part):
+        found.setdefault(option.name, option)
     used = flat(part)
     return {name: option for name, option in found.items() if name not in used}
+
+
+def _of_variants(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Option]]:
+    """List the options of all parts that could be chosen instead of those in use, each with what chooses the part."""
+    for option in walk(part):
+        for owner, other in _variants(part, option):
+            chosen, variant, place = f"{spelled(option.name)} {owner}".rstrip(), other(), (*path, *option.path)
+            yield from ((chosen, each) for each in walk(variant, place))
+            yield from ((f"{chosen} {deeper}", each) for deeper, each in _of_variants(variant, place))
 
 
 def describe(value: Any) -> Any:

@@ -38,7 +38,15 @@ def finish_runs(score: float) -> None:
         folder = RunFolder.open(folder.path) if folder.config_file.exists() else RunFolder.create(experiment)
         log = folder.write_log(
             [
-                {"episode": episode, "score": score, "score_se": 0.1, "success": False, "looks": 10 * episode}
+                {
+                    "episode": episode,
+                    "score": score,
+                    "score_se": 0.1,
+                    "success": False,
+                    "looks": 10 * episode,
+                    "experience_seconds": 1.0 * episode,
+                    "experience_looks": 5 * episode,
+                }
                 for episode in range(1, experiment.training.episodes + 1)
             ]
         )

@@ -23,9 +23,13 @@ NEVER = "0"
 SHARED = "--horizon 4 --step 0.05 --episodes 2 --initial-trajectories 2 --test-trajectories 3 --checkpoint-every 1"
 TINY = {
     "ct-mle": shlex.split(
-        f"{SHARED} --gap 0.125 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16 --dynamics-batch 3"
-        " --dynamics-length 3 --dynamics-updates 6 --policy-updates 6 --particles 8 --critic-steps 2 --critic-batch 16"
-        " --chunk 2"
+        f"{SHARED} --gap 0.125 --waves 10 --evidence-steps 5 --posterior-samples 4 --policy-hidden 16 16"
+        " --policy-updates 6 --policy-rounds 2 --particles 8 --critic-steps 2 --critic-batch 16 --chunk 2"
+    ),
+    "ct-mle, networks": shlex.split(
+        f"{SHARED} --model ensemble --gap 0.125 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16"
+        " --dynamics-batch 3 --dynamics-length 3 --dynamics-updates 6 --policy-updates 6 --policy-rounds 2"
+        " --particles 8 --critic-steps 2 --critic-batch 16 --chunk 2"
     ),
     "enode": shlex.split(
         f"{SHARED} --agent enode --gap 0.25 --ensemble 2 --dynamics-hidden 16 16 --policy-hidden 16 16"
@@ -37,7 +41,7 @@ TINY = {
         " --updates-per-decision 1 --chunk 4"
     ),
 }
-"""Every agent, with settings small enough to be killed a hundred times."""
+"""Every agent, CT-MLE with both of its models, with settings small enough to be killed a hundred times."""
 
 
 def process(arguments: list[str], folder: Path, fatal_write: str) -> subprocess.Popen[bytes]:

@@ -17,10 +17,10 @@ from ctmle.options import apply
 
 SPEC = Pendulum(horizon=4.0).spec
 LOOKS = 9
-SMALL = {"ensemble": 2, "dynamics_hidden": (8,), "policy_hidden": (8,)}
+POLICY = {"policy_hidden": (8,)}
 AGENTS: dict[str, Agent] = {
-    "ct-mle": apply(CTMLE(), SMALL),
-    "enode": apply(ENODE(), SMALL),
+    "ct-mle": apply(CTMLE(), {"waves": 8, **POLICY}),
+    "enode": apply(ENODE(), {"ensemble": 2, "dynamics_hidden": (8,), **POLICY}),
     "sac-tacos": apply(SacTacos(), {"hidden": (8,), "replay_capacity": 64}),
 }
 

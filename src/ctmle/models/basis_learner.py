@@ -28,9 +28,8 @@ from ctmle.training.updates import Stage, Step, Update
 LEAST_INPUT = 0.1
 """Smallest scale of an input: what hardly moved in a first trial may move later."""
 
-
 PASSES, MORE_PASSES = 2, 4
-"""Times that the drift is regressed, and in long gaps: how a path bends between looks is known from the time before."""
+"""Times that the drift is regressed, and in long gaps: where a path goes between looks follows from the time before."""
 
 
 class BasisFit(eqx.Module):
@@ -138,7 +137,7 @@ class BasisLearner(Learner):
 
     @property
     def _bridge(self) -> Bridge:
-        """What finds paths in long gaps."""
+        """What finds the paths between looks."""
         return self.law if isinstance(self.law, Bridge) and self.law.passes > 1 else Bridge()
 
     @property
@@ -204,7 +203,7 @@ def _ensemble(
     return Ensemble(stacked)
 
 
-def _beside(frequencies: Float[Array, "learned inputs waves"]) -> Float[Array, "inputs waves"]:
+def _beside(frequencies: Float[Array, "learned inputs waves"]) -> Float[Array, "inputs all"]:
     """Put the waves of all coordinates side by side."""
     return jnp.swapaxes(frequencies, 0, 1).reshape(frequencies.shape[1], -1)
 
