@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from ctmle.data import Dataset, Recorded, Trajectory
 from ctmle.envs import LinearQuadratic, Pendulum
 from ctmle.envs.observation import Observation
-from ctmle.models import BasisLearner, Context, DiagonalNetwork, TrueSDE, World
+from ctmle.models import BasisLearner, Context, DiagonalNetwork, MeanAndSamples, TrueSDE, World
 from ctmle.models.basis import BasisSDE, inputs_of, wave
 from ctmle.models.basis_learner import draw
 from ctmle.models.bridge import Bridge
@@ -292,9 +292,11 @@ def test_a_fit_depends_on_its_data_alone_and_every_part_is_finite():
         if eqx.is_inexact_array(one):
             assert bool(jnp.all(jnp.isfinite(one)))
             np.testing.assert_array_equal(one, other)
-    assert learner.plausible(first).members == learner.samples
+    judged_in = learner.plausible(first)
+    assert judged_in is not None
+    assert judged_in.members == learner.samples
     assert learner.sde(first).members == learner.members == 16
-    assert BasisLearner(doubt=0.0).members == 1
+    assert BasisLearner(belief=MeanAndSamples(doubt=0.0)).members == 1
     weights = first.believed.stacked.heights
     assert bool(jnp.all(weights[:12] == weights[0]))
     assert not bool(jnp.any(jnp.all(weights[12:] == weights[0], axis=(1, 2))))

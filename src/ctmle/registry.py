@@ -119,5 +119,15 @@ LAWS = Registry(
         "euler": "ctmle.models.laws:EulerCovariance",
     },
 )
+BELIEFS = Registry(
+    "belief",
+    "ctmle.beliefs",
+    {
+        "posterior": "ctmle.models.belief:MeanAndSamples",
+        "sample": "ctmle.models.belief:OneSample",
+        "set": "ctmle.models.belief:ConfidenceSet",
+        "penalty": "ctmle.models.belief:Penalty",
+    },
+)
 
-REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, LEARNERS, OBJECTIVES, LAWS)
+REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, LEARNERS, OBJECTIVES, LAWS, BELIEFS)

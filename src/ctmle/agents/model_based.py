@@ -28,7 +28,7 @@ TRAINED = ("learner", "reward", "survival", "improver", "exploration")
 """Parts with a state, in the order in which an episode trains them."""
 
 INIT_STREAMS = {"learner": 0, "improver": 1}
-LOOKS, EXPLORE = 2, 3
+LOOKS, EXPLORE, ASK = 2, 3, 7
 """Random streams. Stages have their own; those of parts without an entry follow from their names."""
 
 READY = -1
@@ -93,6 +93,7 @@ class ModelBasedAgent(Agent):
         trained = {name: _init(self.part(name), spec, jax.random.fold_in(key, _stream(name))) for name in TRAINED}
         zero = jnp.asarray(0, jnp.int32)
         names = [metric for name in TRAINED for metric in self.part(name).metrics]
+        trained["improver"] = self.improver.joined(trained["improver"], self._world(trained))
         return AgentState(
             spec=spec,
             key=key,
@@ -147,7 +148,9 @@ class ModelBasedAgent(Agent):
         looks_key = jax.random.fold_in(jax.random.fold_in(state.key, LOOKS), number)
         looks = schedule.looks(looks_key, self.seconds(spec, episode), episode, self.advice(state))
         if episode > 0 and place >= self.exploration.per_episode:
-            return state, self.policy(state), looks
+            ask_key = jax.random.fold_in(jax.random.fold_in(state.key, ASK), number)
+            own = (self.policy(state), self.world(state), spec, self.seconds(spec, episode), ask_key)
+            return state, self.exploration.acting(*own), looks
         explore_key = jax.random.fold_in(jax.random.fold_in(state.key, EXPLORE), number)
         feedback = self.improver.feedback(state.trained["improver"])
         explorer = state.trained["exploration"]
@@ -200,10 +203,14 @@ class ModelBasedAgent(Agent):
 
     def world(self, state: AgentState) -> World:
         """Return the world that the policy is improved in."""
-        trained = state.trained
+        return self._world(state.trained)
+
+    def _world(self, trained: dict[str, Any]) -> World:
         learner, hazard = trained["learner"], self.survival.hazard(trained["survival"])
         reward = self.reward.reward(trained["reward"])
-        return World(self.learner.sde(learner), reward, hazard, self.learner.plausible(learner))
+        return World(
+            self.learner.sde(learner), reward, hazard, self.learner.plausible(learner), self.learner.optimist(learner)
+        )
 
     def advice(self, state: AgentState) -> Advice:
         """Return what a schedule may ask before it decides the next looks."""

@@ -1,6 +1,14 @@
 """What we believe: learned SDEs, their transition laws, and how they are fitted."""
 
 from ctmle.models.basis_learner import BasisLearner as BasisLearner
+from ctmle.models.belief import (
+    Belief as Belief,
+    ConfidenceSet as ConfidenceSet,
+    MeanAndSamples as MeanAndSamples,
+    OneSample as OneSample,
+    Optimist as Optimist,
+    Penalty as Penalty,
+)
 from ctmle.models.bridge import Bridge as Bridge
 from ctmle.models.gaussian import Gaussian as Gaussian
 from ctmle.models.laws import EulerCovariance as EulerCovariance, Gap as Gap, Law as Law

@@ -14,6 +14,10 @@ COSINE = (0.99999999, -19.7392045, 64.9391174, -85.4501386, 60.1676231, -25.9675
 below 1e-6 in single precision."""
 
 
+GIVEN: tuple[str, ...] = ("input_scale", "output_scale", "frequencies", "phases", "noise")
+"""Fields of a basis SDE that do not follow from the weights."""
+
+
 class BasisSDE(SDE):
     """dy = f(y, u) dt + g dW, with f linear in what multiplies the functions of a basis.
 
@@ -46,6 +50,28 @@ class BasisSDE(SDE):
 
     def diffusion(self, y: Observed, u: Controls) -> Noise:
         return jnp.broadcast_to(self.noise, (*y.shape[:-1], *self.noise.shape))
+
+
+def with_weights(
+    weights: Float[Array, "members learned functions"],
+    given: dict[str, Array],
+    observation: Observation,
+    kinematics: Kinematics,
+) -> BasisSDE:
+    """Return a stack of SDEs with these weights of all functions, and equal in all that is `given` (`GIVEN`)."""
+    members, learned, functions = weights.shape
+    first = 1 + given["input_scale"].shape[-1]
+    second = functions - given["phases"].shape[-1] // learned
+    own = jnp.eye(learned)[:, None, :] * jnp.ones((1, functions - second, 1))
+    return BasisSDE(
+        constant=weights[..., 0],
+        linear=jnp.swapaxes(weights[..., 1:first], -1, -2),
+        quadratic=jnp.swapaxes(weights[..., first:second], -1, -2),
+        heights=(weights[..., second:, None] * own).reshape(members, -1, learned),
+        observation=observation,
+        kinematics=kinematics,
+        **{name: jnp.broadcast_to(leaf, (members, *leaf.shape)) for name, leaf in given.items()},
+    )
 
 
 def inputs_of(observation: Observation, y: Observed, u: Controls) -> Array:

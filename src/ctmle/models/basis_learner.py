@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
-from ctmle.models.basis import BasisSDE, products
+from ctmle.models.basis import GIVEN, BasisSDE, products, with_weights
+from ctmle.models.belief import Belief, MeanAndSamples, Optimist
 from ctmle.models.bridge import Bridge
-from ctmle.models.evidence import LEAST_LEFT, Posterior, Rows, Scales, Waves, most_likely, posterior
+from ctmle.models.evidence import LEAST_LEFT, Posterior, Rows, Scales, Waves, most_likely, posterior, prior_scales
 from ctmle.models.kinematics import Kinematics
 from ctmle.models.laws import Law, is_long
 from ctmle.models.model import Ensemble
@@ -22,7 +23,7 @@ from ctmle.models.noise import most_likely_noise
 from ctmle.models.paths import Paths, gaps_of, paths_between
 from ctmle.models.sde_learner import FIT
 from ctmle.models.world import Context, Learner
-from ctmle.settings import Count, Positive, Share, option
+from ctmle.settings import Count, Positive, option
 from ctmle.training.updates import Stage, Step, Update
 
 LEAST_INPUT = 0.1
@@ -41,6 +42,8 @@ class BasisFit(eqx.Module):
     posterior: Posterior
     scales: Scales
     waves: Waves
+    radius: Float[Array, ""]
+    """That of the confidence set, for beliefs that have one."""
     key: PRNGKeyArray
 
 
@@ -50,8 +53,9 @@ class BasisLearner(Learner):
 
     samples: Count = option(16, "posterior_samples")
     """Models drawn from the posterior: policies are judged in all of them."""
-    doubt: Share = 0.25
-    """Share of the trajectories that policies are improved on in posterior samples; the others are in its mean."""
+    belief: Belief = option(MeanAndSamples(), "plan_in")
+    """Models that policies are improved in: `posterior`, its mean and samples; `sample`, one of them; `set`, the best
+    model of the confidence set (Algorithm 1); `penalty`, the same in its Lagrangian form (Algorithm 3)."""
     waves: Count = 100
     """Random waves in the basis of each learned coordinate, beside polynomials of degree two."""
     steps: Count = option(60, "evidence_steps")
@@ -91,7 +95,9 @@ class BasisLearner(Learner):
             weights = jnp.zeros((count, learned, functions))
             return _ensemble(spec, known, weights, waves, scales, units, jnp.full(known.size, self.floor))
 
-        return BasisFit(ensemble(1), ensemble(self.members), ensemble(self.samples), found, scales, waves, key)
+        return BasisFit(
+            ensemble(1), ensemble(self.members), ensemble(self.samples), found, scales, waves, jnp.zeros(()), key
+        )
 
     def stages(self, episode: int) -> tuple[Stage, ...]:
         """All work is done when the episode begins: the one update reports on it."""
@@ -114,14 +120,14 @@ class BasisLearner(Learner):
             expected: BasisSDE = state.mean.member(0)
             sde = most_likely_noise(spec, data, some, expected, self.law, context.longest_gap, inflation, self.floor)
             state = eqx.tree_at(lambda s: s.mean.stacked.noise, state, sde.noise[None])
-        drawn = draw(state.posterior, jax.random.fold_in(state.key, episode), self.samples)
-        mean = state.posterior.mean[None]
-        believed = jnp.concatenate([jnp.repeat(mean, self._sure, axis=0), drawn[: self._doubtful]])
+        drawn, mean = draw(state.posterior, jax.random.fold_in(state.key, episode), self.samples), state.posterior.mean
         ensembles = tuple(
             _ensemble(spec, known, weights, state.waves, state.scales, units, state.mean.stacked.noise[0])
-            for weights in (mean, believed, drawn)
+            for weights in (mean[None], self.belief.weights(mean, drawn), drawn)
         )
-        return eqx.tree_at(lambda s: (s.mean, s.believed, s.samples), state, ensembles)
+        prior = jnp.stack([prior_scales(each, self.waves, spec.control_size) for each in _unstacked(state.scales)])
+        radius = jnp.asarray(self.belief.radius(state.posterior, prior, int(jnp.sum(gaps[1])), episode))
+        return eqx.tree_at(lambda s: (s.mean, s.believed, s.samples, s.radius), state, (*ensembles, radius))
 
     def _regressed(self, state: BasisFit, spec: Spec, units: Any, paths: Paths, rows: Rows) -> BasisFit:
         """Regress what moved along given paths on the basis."""
@@ -130,7 +136,8 @@ class BasisLearner(Learner):
         found = posterior(rows, given, state.waves, scales, floor)
         noise = _noise(paths, known, rows.real, found.noise * units[1], self.floor)
         ensemble = _ensemble(spec, known, found.mean[None], state.waves, scales, units, noise)
-        return BasisFit(ensemble, state.believed, state.samples, found, scales, state.waves, state.key)
+        found_now = (ensemble, found, scales)
+        return eqx.tree_at(lambda s: (s.mean, s.posterior, s.scales), state, found_now)
 
     def sde(self, state: BasisFit) -> Ensemble:
         return state.believed
@@ -143,20 +150,16 @@ class BasisLearner(Learner):
     @property
     def members(self) -> int:
         """Models that policies are improved in."""
-        return self._doubtful + self._sure
+        return self.belief.members(self.samples)
 
-    @property
-    def _doubtful(self) -> int:
-        """Posterior samples among the models that policies are improved in."""
-        return round(self.doubt * self.samples)
+    def plausible(self, state: BasisFit) -> Ensemble | None:
+        return state.samples if self.belief.judges_in_samples else None
 
-    @property
-    def _sure(self) -> int:
-        """How often the posterior mean is among them: once if it is alone."""
-        return 1 if self._doubtful == 0 else self.samples - self._doubtful
-
-    def plausible(self, state: BasisFit) -> Ensemble:
-        return state.samples
+    def optimist(self, state: BasisFit) -> Optimist | None:
+        if not self.belief.optimistic:
+            return None
+        nat, found = jnp.asarray(self.belief.nat), state.posterior
+        return Optimist(state.mean, found.mean, found.root, state.radius, nat)
 
 
 @eqx.filter_jit
@@ -177,35 +180,19 @@ def _ensemble(
     noise: Float[Array, " observed"],
 ) -> Ensemble:
     """Build the SDEs of given weights."""
-    (input_scale, output_scale), members = units, weights.shape[0]
-    size = len(input_scale)
-    rows, _ = products(size, spec.control_size)
-    learned = weights.shape[1]
-    first, second = 1 + size, 1 + size + len(rows)
-
-    def each(leaf: Array) -> Array:
-        return jnp.broadcast_to(leaf, (members, *leaf.shape))
-
-    own = jnp.eye(learned)[:, None, :] * jnp.ones((1, waves.phases.shape[-1], 1))
-    stacked = BasisSDE(
-        input_scale=each(input_scale),
-        output_scale=each(output_scale),
-        constant=weights[..., 0],
-        linear=jnp.swapaxes(weights[..., 1:first], -1, -2),
-        quadratic=jnp.swapaxes(weights[..., first:second], -1, -2),
-        frequencies=each(_beside(waves.frequencies * jnp.exp(-scales.lengths)[..., None])),
-        phases=each(waves.phases.reshape(-1)),
-        heights=(weights[..., second:, None] * own).reshape(members, -1, learned),
-        noise=each(noise),
-        observation=spec.observation,
-        kinematics=known,
-    )
-    return Ensemble(stacked)
+    frequencies = _beside(waves.frequencies * jnp.exp(-scales.lengths)[..., None])
+    given = dict(zip(GIVEN, (*units, frequencies, waves.phases.reshape(-1), noise), strict=True))
+    return Ensemble(with_weights(weights, given, spec.observation, known))
 
 
 def _beside(frequencies: Float[Array, "learned inputs waves"]) -> Float[Array, "inputs all"]:
     """Put the waves of all coordinates side by side."""
     return jnp.swapaxes(frequencies, 0, 1).reshape(frequencies.shape[1], -1)
+
+
+def _unstacked(scales: Scales) -> list[Scales]:
+    """Return the scales of each coordinate by themselves."""
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], scales) for i in range(len(scales.noise))]
 
 
 @eqx.filter_jit

@@ -24,6 +24,9 @@ class World(eqx.Module):
     plausible: Members | None = None
     """SDEs that the data leaves possible, to judge policies in; none: those that policies are improved in."""
 
+    optimist: Any = None
+    """Models that the improver may choose from (`belief.Optimist`); none: it takes `sde` as it is."""
+
     @property
     def doubted(self) -> "World":
         """The world with all SDEs that are possible: a policy that does well in there has exploited no single one."""
@@ -69,6 +72,10 @@ class Learner(Trainer):
 
     def plausible(self, state: Any) -> Members | None:
         """Return SDEs that the data leaves possible, if they are others than those of `sde`."""
+        return None
+
+    def optimist(self, state: Any) -> Any:
+        """Return the models that an improver may choose from, if it may."""
         return None
 
     def constants(self, episode: int) -> dict[str, float]:

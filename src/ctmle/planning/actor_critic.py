@@ -18,7 +18,7 @@ from ctmle.planning.policy import Feedback, init_feedback
 from ctmle.planning.rollout import Rollout, imagine, rollout
 from ctmle.planning.starts import Memory, MixedStarts, Starts
 from ctmle.settings import Count, NonNegative, OpenShare, Positive, Share, Widths, option
-from ctmle.training.adam import Adam
+from ctmle.training.adam import Adam, cosine_decay
 from ctmle.training.devices import mean_gradient
 from ctmle.training.mlp import Mlp, with_fixed_networks
 from ctmle.training.updates import Stage, Step, Trainer, Update, where_first
@@ -34,6 +34,10 @@ NOTHING = float(jnp.finfo(jnp.float32).min)
 NEAR, LITTLE = 0.2, 0.01
 """Shares of the reward at the best rest: what a policy may lack if the last round has gained no more than a little."""
 
+STRIDE, STRIDE_MEMORY = 0.1, 0.9
+"""An optimist goes so far per update, as a share of its set's radius at the start of a stage, along a running mean of
+gradients with this memory."""
+
 JUDGED = 128
 """Imagined episodes that a policy is judged by."""
 
@@ -48,6 +52,10 @@ class Improver(Trainer):
     @abstractmethod
     def values(self, state: Any) -> Values:
         """Return the critic and what it is discounted by."""
+
+    def joined(self, state: Any, world: World) -> Any:
+        """Return the state before any data, in a world of this kind."""
+        return state
 
 
 class Critic(eqx.Module):
@@ -76,6 +84,8 @@ class ActorCriticState(eqx.Module):
     gain: Float[Array, ""]
     """By how much the last round raised the first of these."""
     key: PRNGKeyArray
+    favourite: tuple[Float[Array, "..."], Float[Array, "..."]] | None = None
+    """In a world with an optimist: its point, and a running mean of the gradient there."""
 
 
 Inputs = tuple[World, Any, Float[Array, ""], tuple[int, float]]
@@ -155,12 +165,17 @@ class ActorCritic(Improver):
             key=jax.random.fold_in(key, 1),
         )
 
+    def joined(self, state: ActorCriticState, world: World) -> ActorCriticState:
+        start = None if world.optimist is None else (world.optimist.start, world.optimist.start)
+        return replace(state, favourite=start)
+
     def begin(self, state: ActorCriticState, context: Context, episode: int) -> ActorCriticState:
         """Find out what starts have to know of a new world, and judge the policy of the last episode in it."""
         key = jax.random.fold_in(state.key, episode)
         memory, promise = self.starts.remembered(context, state.memory, key), jnp.full(2, NOTHING)
         if self.guard and episode > 1:
             promise = self._promise(context, state.kept, state.key)
+        state = self.joined(state, context.world)
         return eqx.tree_at(lambda s: (s.memory, s.promise), state, (memory, promise))
 
     def stages(self, episode: int) -> tuple[Stage, ...]:
@@ -173,7 +188,7 @@ class ActorCritic(Improver):
         """Keep the newest policy if it promises more than the one that is kept."""
         if not self.guard and self.rounds == 1:
             return eqx.tree_at(lambda s: s.kept, state, state.feedback)
-        promise = self._promise(context, state.feedback, state.key)
+        promise = self._promise(context, state.feedback, state.key, state.favourite)
         gain = promise[0] - state.promise[0]
         if self.guard and not bool(gain >= 0):
             return eqx.tree_at(lambda s: s.gain, state, gain)
@@ -185,9 +200,16 @@ class ActorCritic(Improver):
         short = best - float(state.promise[1])
         return short <= (1.0 - self.enough) * size or (short <= NEAR * size and float(state.gain) <= LITTLE * size)
 
-    def _promise(self, context: Context, feedback: Feedback, key: PRNGKeyArray) -> Float[Array, "2"]:
-        """Imagine episodes under a policy, by the same random numbers for all; return their mean rewards."""
+    def _promise(
+        self, context: Context, feedback: Feedback, key: PRNGKeyArray, favourite: Any = None
+    ) -> Float[Array, "2"]:
+        """Imagine episodes under a policy, by the same random numbers for all; return their mean rewards.
+
+        An optimist judges a policy by the model that was chosen for it.
+        """
         world = context.world.doubted
+        if favourite is not None:
+            world = replace(world, sde=world.optimist.sde(favourite[0], world.sde.members))
         particles = max(1, JUDGED // world.sde.members)
         steps = max(2, round(context.spec.horizon / self.step))
         path = imagine(world, context.spec, feedback, key, particles, steps, self.step)
@@ -206,14 +228,20 @@ class ActorCritic(Improver):
         begin, start = self.starts.sample(starts, state.memory, start_key, members, each, steps * length)
         noise = jax.random.normal(noise_key, (members, steps, *start.shape[1:]))
 
-        def actor_loss(feedback: Feedback, pieces: tuple[Members, Array, Array, Array]) -> tuple[Array, Rollout]:
-            sde, begin, start, noise = pieces
+        def actor_loss(
+            chosen: tuple[Feedback, Any], pieces: tuple[Members, Array, Array, Array]
+        ) -> tuple[Array, Rollout]:
+            (feedback, point), (sde, begin, start, noise) = chosen, pieces
+            if point is not None:
+                sde = world.optimist.sde(point, len(begin))
             path = rollout(replace(world, sde=sde), feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=length)
             last = bootstrap * state.target(path.times[-1], path.states[-1])
             gained = jnp.mean(returns_to_go(path.rewards, last, length, self.discount_time)[0])
-            return self.saturation_cost * saturation(feedback.raw(path.states)) - gained, path
+            price = 0.0 if point is None else self.discount_time * world.optimist.cost(point)
+            return self.saturation_cost * saturation(feedback.raw(path.states)) - gained + price, path
 
-        (loss, path), gradient = mean_gradient(actor_loss, state.feedback, (world.sde, begin, start, noise))
+        chosen = (state.feedback, None if state.favourite is None else state.favourite[0])
+        (loss, path), (gradient, slope) = mean_gradient(actor_loss, chosen, (world.sde, begin, start, noise))
         norm = optax.tree.norm(gradient)
         updates, actor_optimiser = self._actor_adam(state.feedback, gradient, norm, state.actor_optimiser, step)
         feedback = eqx.apply_updates(state.feedback, updates)
@@ -233,9 +261,19 @@ class ActorCritic(Improver):
             actor_optimiser=actor_optimiser,
             critic_optimiser=critic_optimiser,
             memory=replace(state.memory, ends=ends),
+            favourite=self._favourite(state.favourite, slope, world, step),
         )
         evidence = where_first(~jnp.isfinite(path.rewards), path.states)
         return state, dict(zip(self.metrics, measured, strict=True)), evidence
+
+    def _favourite(self, favourite: Any, slope: Any, world: World, step: Step) -> Any:
+        """Return the optimist's next point, given the slope of the loss at the present one."""
+        if favourite is None:
+            return None
+        point, direction = favourite
+        direction = STRIDE_MEMORY * direction - (1 - STRIDE_MEMORY) * slope
+        share = STRIDE * cosine_decay(step.index / self.updates, self.final_rate)
+        return world.optimist.moved(point, direction, share), direction
 
     def _target(self, critic: Critic, target: Critic, step: Step) -> Critic:
         """Return the next target critic: a running mean of critics, or a copy every now and then."""

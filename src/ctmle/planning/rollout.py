@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ctmle.data.drive import ControlLaw
 from ctmle.envs.base import Spec, sde_step
 from ctmle.models.model import ParticleNoise, Particles
 from ctmle.models.world import World
-from ctmle.planning.policy import Feedback
 
 
 class Rollout(eqx.Module):
@@ -21,7 +21,7 @@ class Rollout(eqx.Module):
 
 @eqx.filter_jit
 def imagine(
-    world: World, spec: Spec, feedback: Feedback, key: PRNGKeyArray, particles: int, steps: int, step: float
+    world: World, spec: Spec, feedback: ControlLaw, key: PRNGKeyArray, particles: int, steps: int, step: float
 ) -> Rollout:
     """Imagine whole episodes from their resets: so many in each member of the world."""
     start_key, noise_key = jax.random.split(key)
@@ -32,7 +32,7 @@ def imagine(
 
 def rollout(
     world: World,
-    feedback: Feedback,
+    feedback: ControlLaw,
     start: tuple[Float[Array, "members particles"], Particles],
     noise: Float[Array, "steps members particles observed"],
     *,
