@@ -312,3 +312,38 @@ def test_a_law_of_the_fit_explains_what_was_seen_next():
     law, residual = LinearisedMoments().seen(fitted().mean.member(0), gap)
     white = solve_lower(law.factor, residual)
     assert 0.6 < float(jnp.mean(white**2)) < 1.8
+
+
+# Noise that varies
+
+
+def walk(level, count: int = 600, seed: int = 0) -> Dataset:
+    """Return looks a tenth of a second apart at a slow linear system whose noise has this level at each state."""
+    random, x = np.random.default_rng(seed), np.zeros(count)
+    for i in range(1, count):
+        x[i] = x[i - 1] + 0.1 * -0.5 * x[i - 1] + level(x[i - 1]) * np.sqrt(0.1) * random.normal()
+    env = LinearQuadratic()
+    still = plain(env.spec, init_feedback(env.spec, jax.random.key(0), (8,)))
+    t, states = jnp.asarray(0.1 * np.arange(count), jnp.float32), jnp.asarray(x[:, None], jnp.float32)
+    like = Trajectory(t, states, jnp.zeros((count, 1)), still)
+    return Dataset.empty(like, 1).add(like)
+
+
+def noise_found(data: Dataset) -> BasisSDE:
+    env = LinearQuadratic()
+    law, looks = LinearisedMoments(), gaps_of(data, 0)
+    return most_likely_noise(env.spec, data, looks, linear_basis(env, -0.5), law, 0.1, jnp.ones(1), 0.01, True)
+
+
+def test_noise_that_varies_with_the_state_is_found():
+    found = noise_found(walk(lambda x: 0.4 * np.exp(0.8 * np.tanh(x))))
+    x = jnp.linspace(-1.0, 1.0, 9)[:, None]
+    levels = found.diffusion(x, jnp.zeros_like(x))[:, 0]
+    np.testing.assert_allclose(levels, 0.4 * np.exp(0.8 * np.tanh(x[:, 0])), rtol=0.25)
+
+
+def test_even_noise_is_taken_to_be_even():
+    data = [noise_found(walk(lambda x: 0.4, seed=seed)) for seed in range(3)]
+    for found in data:
+        np.testing.assert_array_equal(found.shape, 0.0)
+        np.testing.assert_allclose(found.noise, 0.4, rtol=0.1)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from ctmle.data import Dataset, Drives, Trajectory, Transitions
 from ctmle.envs import Acrobot, CartPole, CartPoleSwingUp, Env, LinearQuadratic, Pendulum
-from ctmle.models import Context, DiagonalNetwork, Optimism, TrueSDE, Values, World
+from ctmle.models import Context, DiagonalNetwork, Members, Optimism, TrueSDE, Values, World
 from ctmle.models.optimism import advantage
 from ctmle.models.world import SpecReward
 from ctmle.planning import (
@@ -27,6 +27,7 @@ from ctmle.planning import (
     rollout,
     silent_signal,
 )
+from ctmle.planning.information import information, stacked
 from ctmle.planning.rest import best_rest
 from ctmle.planning.starts import data_box
 from ctmle.training import Mlp, Span, run_updates
@@ -353,6 +354,43 @@ def test_a_world_is_judged_in_all_that_is_possible():
     world = World(calm, SpecReward(LinearQuadratic().spec))
     assert world.doubted is world
     assert dataclasses.replace(world, plausible=wild).doubted.sde is wild
+
+
+class Disputed(Members):
+    """Two models of a double integrator that differ in what a control above 0.5 does."""
+
+    @property
+    def members(self) -> int:
+        return 2
+
+    @property
+    def noisy(self) -> bool:
+        return True
+
+    def drift(self, y, u):
+        effect = jnp.asarray([1.0, -1.0])[: len(y), None] * jnp.maximum(u[..., 0] - 0.5, 0.0)
+        return jnp.stack([y[..., 1], u[..., 0] + effect], axis=-1)
+
+    def diffusion(self, y, u):
+        return 0.1 * jnp.ones_like(y)
+
+
+def test_a_model_that_is_unsure_is_asked_by_the_signal_that_tells_most():
+    spec = Pendulum(horizon=4.0).spec
+    world = World(Disputed(), SpecReward(spec))
+    still = plain(spec, init_feedback(spec, jax.random.key(0), (8,)))
+    loud, quiet = (random_signal(spec, jax.random.key(1), strength=strength) for strength in (1.0, 0.1))
+    tried = [still, *(Policy(still.feedback, signal, jnp.ones(())) for signal in (quiet, loud))]
+    told = information(world, spec, stacked(tried), jax.random.key(2), 20, 0.1)
+    assert float(told[0]) == pytest.approx(0.0, abs=1e-3)
+    assert float(told[2]) > 1.0 > float(told[1])
+    asking = SmoothSignals(candidates=4, unsure=0.5)
+    loud_policy = Policy(still.feedback, loud, jnp.ones(()))
+    assert asking.acting(still, world, spec, 2.0, jax.random.key(3)) is still  # it is sure of what its policy meets
+    chosen = asking.acting(loud_policy, world, spec, 2.0, jax.random.key(3))
+    again = information(world, spec, stacked([loud_policy, chosen]), jax.random.key(3), 20, 0.1)
+    assert float(again[1]) >= float(again[0])
+    assert SmoothSignals().acting(loud_policy, world, spec, 2.0, jax.random.key(3)) is loud_policy
 
 
 def same_leaves(one, other) -> bool:

@@ -14,7 +14,10 @@ COSINE = (0.99999999, -19.7392045, 64.9391174, -85.4501386, 60.1676231, -25.9675
 below 1e-6 in single precision."""
 
 
-GIVEN: tuple[str, ...] = ("input_scale", "output_scale", "frequencies", "phases", "noise")
+MOST_SHAPE = 1.4
+"""Largest logarithm of the factor by which noise varies with state and control: about 4."""
+
+GIVEN: tuple[str, ...] = ("input_scale", "output_scale", "frequencies", "phases", "noise", "shape")
 """Fields of a basis SDE that do not follow from the weights."""
 
 
@@ -35,21 +38,33 @@ class BasisSDE(SDE):
     phases: Float[Array, "*members waves"]
     heights: Float[Array, "*members waves learned"]
     """Those of a coordinate's own waves; zero for all others, because one product of matrices is fast."""
-    noise: Float[Array, "*members observed"] | Float[Array, "*members observed observed"]
-    """The diagonal of g, or its lower triangular factor."""
+    noise: Float[Array, "*members observed"]
+    """The level of the diagonal of g."""
+    shape: Float[Array, "*members powers observed"]
+    """Weights of z and its products in the logarithm of a factor on the noise; zeros: it is the same everywhere."""
     observation: Observation
     kinematics: Kinematics
 
     def drift(self, y: Observed, u: Controls) -> Observed:
-        z = inputs_of(self.observation, y, u) / self.input_scale
-        first, second = products(z.shape[-1], u.shape[-1])
+        z, squares = self._powers(y, u)
         waves = wave(z @ self.frequencies + self.phases)
-        squares = (z @ selection(first, z.shape[-1])) * (z @ selection(second, z.shape[-1]))
         found = self.constant + z @ self.linear + squares @ self.quadratic + waves @ self.heights
         return self.kinematics.completed(y, bounded(found, self.output_scale))
 
     def diffusion(self, y: Observed, u: Controls) -> Noise:
-        return jnp.broadcast_to(self.noise, (*y.shape[:-1], *self.noise.shape))
+        powers = jnp.concatenate(self._powers(y, u), axis=-1)
+        return self.noise * jnp.exp(MOST_SHAPE * jnp.tanh(powers @ self.shape / MOST_SHAPE))
+
+    def _powers(self, y: Observed, u: Controls) -> tuple[Array, Array]:
+        """Return z and its products."""
+        z = inputs_of(self.observation, y, u) / self.input_scale
+        first, second = products(z.shape[-1], u.shape[-1])
+        return z, (z @ selection(first, z.shape[-1])) * (z @ selection(second, z.shape[-1]))
+
+    def powers(self, y: Observed, u: Controls) -> Array:
+        """Return what the logarithm of the noise is linear in: 1, z and its products."""
+        z, squares = self._powers(y, u)
+        return jnp.concatenate([jnp.ones_like(z[..., :1]), z, squares], axis=-1)
 
 
 def with_weights(

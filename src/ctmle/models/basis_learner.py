@@ -66,6 +66,8 @@ class BasisLearner(Learner):
     """Learn no drift of coordinates that are known to follow their velocities."""
     law: Law = Bridge(longest_step=0.03125)
     """Density of a transition, under which the noise is estimated."""
+    varying: bool = option(True, "varying_diffusion")
+    """Let the noise vary with state and control if the residuals ask for it."""
     floor: Positive = option(0.01, "diffusion_floor")
     """Smallest diffusion that can be learned."""
 
@@ -90,10 +92,11 @@ class BasisLearner(Learner):
         )
         scales = Scales.initial(learned, inputs)
         units = (jnp.ones(inputs), jnp.ones(learned))
+        noise = (jnp.full(known.size, self.floor), jnp.zeros((inputs + len(rows), known.size)))
 
         def ensemble(count: int) -> Ensemble:
             weights = jnp.zeros((count, learned, functions))
-            return _ensemble(spec, known, weights, waves, scales, units, jnp.full(known.size, self.floor))
+            return _ensemble(spec, known, weights, waves, scales, units, noise)
 
         return BasisFit(
             ensemble(1), ensemble(self.members), ensemble(self.samples), found, scales, waves, jnp.zeros(()), key
@@ -118,11 +121,13 @@ class BasisLearner(Learner):
             state = self._regressed(state, spec, units, paths, _rows(paths, known, gaps[1]))
             inflation = _inflation(known, state.posterior, jnp.sum(gaps[1]))
             expected: BasisSDE = state.mean.member(0)
-            sde = most_likely_noise(spec, data, some, expected, self.law, context.longest_gap, inflation, self.floor)
-            state = eqx.tree_at(lambda s: s.mean.stacked.noise, state, sde.noise[None])
+            told = (self.law, context.longest_gap, inflation, self.floor, self.varying)
+            sde = most_likely_noise(spec, data, some, expected, *told)
+            noise = (sde.noise[None], sde.shape[None])
+            state = eqx.tree_at(lambda s: (s.mean.stacked.noise, s.mean.stacked.shape), state, noise)
         drawn, mean = draw(state.posterior, jax.random.fold_in(state.key, episode), self.samples), state.posterior.mean
         ensembles = tuple(
-            _ensemble(spec, known, weights, state.waves, state.scales, units, state.mean.stacked.noise[0])
+            _ensemble(spec, known, weights, state.waves, state.scales, units, _noise_of(state.mean))
             for weights in (mean[None], self.belief.weights(mean, drawn), drawn)
         )
         prior = jnp.stack([prior_scales(each, self.waves, spec.control_size) for each in _unstacked(state.scales)])
@@ -135,7 +140,8 @@ class BasisLearner(Learner):
         scales = most_likely(rows.first(self.most), given, state.waves, state.scales, floor, steps=self.steps)
         found = posterior(rows, given, state.waves, scales, floor)
         noise = _noise(paths, known, rows.real, found.noise * units[1], self.floor)
-        ensemble = _ensemble(spec, known, found.mean[None], state.waves, scales, units, noise)
+        even = (noise, jnp.zeros_like(_noise_of(state.mean)[1]))
+        ensemble = _ensemble(spec, known, found.mean[None], state.waves, scales, units, even)
         found_now = (ensemble, found, scales)
         return eqx.tree_at(lambda s: (s.mean, s.posterior, s.scales), state, found_now)
 
@@ -177,12 +183,18 @@ def _ensemble(
     waves: Waves,
     scales: Scales,
     units: Any,
-    noise: Float[Array, " observed"],
+    noise: tuple[Array, Array],
 ) -> Ensemble:
-    """Build the SDEs of given weights."""
+    """Build the SDEs of given weights, with the same level and shape of noise."""
     frequencies = _beside(waves.frequencies * jnp.exp(-scales.lengths)[..., None])
-    given = dict(zip(GIVEN, (*units, frequencies, waves.phases.reshape(-1), noise), strict=True))
+    given = dict(zip(GIVEN, (*units, frequencies, waves.phases.reshape(-1), *noise), strict=True))
     return Ensemble(with_weights(weights, given, spec.observation, known))
+
+
+def _noise_of(ensemble: Ensemble) -> tuple[Array, Array]:
+    """Return the level and the shape of the noise, which all members share."""
+    sde: BasisSDE = ensemble.member(0)
+    return sde.noise, sde.shape
 
 
 def _beside(frequencies: Float[Array, "learned inputs waves"]) -> Float[Array, "inputs all"]:

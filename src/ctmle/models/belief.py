@@ -155,15 +155,16 @@ class Penalty(ConfidenceSet):
 
 
 def ville_beta(found: Posterior, prior: Weights, delta: float) -> float:
-    """Return the radius at which the truth, drawn from the prior or not, is in the set with probability 1 - delta.
+    """Return a radius at which the truth is in the set with probability 1 - delta, at all times.
 
-    By Ville's inequality for the ratio of likelihood and evidence:  log p(data | truth) >= log evidence + log delta  at
-    all times. In terms of the posterior, |z|^2 / 2 <= log(1 / delta) + log det(prior / posterior) / 2 + the prior's
-    exponent at the truth, for which that of the estimate stands.
+    By Ville's inequality for the ratio of evidence and likelihood,  log p(data | truth) >= log evidence - log(1 /
+    delta). In terms of the posterior that is  |z|^2 / 2 <= log(1 / delta) + log det(prior / posterior) / 2 + |truth /
+    prior|^2 / 2. The truth in the last term is not known: the posterior's expectation stands for it.
     """
-    diagonal = np.diagonal(np.asarray(found.root, float), axis1=-2, axis2=-1)
-    learned = np.sum(np.log(np.asarray(prior, float) / diagonal))
-    return float(np.log(1 / delta) + learned + 0.5 * np.sum((np.asarray(found.mean) / np.asarray(prior)) ** 2))
+    scale = np.asarray(prior, float)
+    learned = np.sum(np.log(scale / np.diagonal(np.asarray(found.root, float), axis1=-2, axis2=-1)))
+    expected = np.sum((np.asarray(found.mean) / scale) ** 2) + scale.size - float(jnp.sum(found.free))
+    return float(np.log(1 / delta) + learned + 0.5 * expected)
 
 
 def theory_beta(found: Posterior, gaps: int, episode: int, delta: float) -> float:
