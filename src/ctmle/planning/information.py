@@ -1,7 +1,5 @@
 """How much a trajectory would tell apart the models that the data leaves possible."""
 
-from dataclasses import replace
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -46,9 +44,6 @@ def information(
 
 
 def stacked(policies: list[Policy]) -> Policy:
-    """Stack policies with one feedback."""
-    arrays, static = eqx.partition(policies[0].feedback, eqx.is_array)
-    signals = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[policy.signal for policy in policies])
-    copies = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (len(policies), *leaf.shape)), arrays)
-    gains = jnp.stack([policy.gain for policy in policies])
-    return replace(policies[0], feedback=eqx.combine(copies, static), signal=signals, gain=gains)
+    """Stack the arrays of policies."""
+    arrays = [eqx.filter(policy, eqx.is_array) for policy in policies]
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), policies[0])
