@@ -273,8 +273,9 @@ def test_the_best_rest_is_found(env):
         assert float(jnp.max(jnp.abs(env.drift(rest, jnp.zeros(env.spec.control_size))))) < 2.0
 
 
-def test_pooled_starts_go_on_where_the_last_trajectories_ended_and_some_start_anew():
-    starts = MixedStarts(pool_share=0.5, rest_share=0.2, box_share=0.3)
+@pytest.mark.parametrize("width", [0.05, 0.01])
+def test_pooled_starts_go_on_where_the_last_trajectories_ended_and_some_start_anew(width):
+    starts = MixedStarts(pool_share=0.5, rest_share=0.2, rest_width=width, box_share=0.3)
     context = context_of(LinearQuadratic(), jnp.asarray([[-3.0], [0.0], [5.0]]))
     memory = Memory(100.0 + jnp.arange(4000.0)[:, None], jnp.asarray([1.5]), jnp.asarray(0.0))
     _, chosen = starts.sample(starts.prepare(context), memory, jax.random.key(0), 2, 2000, 1.2)
@@ -284,8 +285,8 @@ def test_pooled_starts_go_on_where_the_last_trajectories_ended_and_some_start_an
     np.testing.assert_array_equal(pooled[went_on], (100.0 + np.arange(4000.0).reshape(2, 2000)[:, :1000])[went_on])
     assert abs(went_on.mean() - 0.8) < 0.03
     np.testing.assert_allclose(pooled[~went_on], 1.0)  # the reset of this system
-    near_rest = np.abs(other - 1.5) <= 0.05 * 4.0 + 1e-5
-    assert abs(near_rest.mean() - (0.4 + 0.6 * 0.4 / 8)) < 0.04
+    near_rest = np.abs(other - 1.5) <= width * 4.0 + 1e-5
+    assert abs(near_rest.mean() - (0.4 + 0.6 * width)) < 0.02
     assert other.min() > -3.01
     assert other.max() < 5.01
 

@@ -22,9 +22,6 @@ TimesAndStates = tuple[Float[Array, "members particles"], Particles]
 POOL_SECONDS = 6.0
 """Mean time for which a pooled trajectory goes on before it starts anew."""
 
-NEAR_REST = 0.05
-"""Half-width of the box around the rest in which trajectories start, as a share of that of the data."""
-
 
 class Memory(eqx.Module):
     """What starts remember: where the last imagined trajectories ended, and the best state of rest."""
@@ -67,6 +64,8 @@ class MixedStarts(Starts):
     """Share of imagined trajectories that go on where the one before ended: the states that the policy reaches."""
     rest_share: Share = option(0.2, "rest_starts")
     """Share that start near the state that some control holds still with the best reward."""
+    rest_width: Share = 0.05
+    """Half-width of the box around that state in which they start, as a share of that of the data."""
     box_share: Share = option(0.3, "box_starts")
     """Share that start anywhere in the box spanned by the data."""
     reset_share: Share = option(0.0, "reset_starts")
@@ -117,7 +116,7 @@ class MixedStarts(Starts):
         start = jnp.where(kind < self.reset_share + self.box_share, spec.observation.encode(box), seen)
         start = jnp.where(kind < self.reset_share, reset, start)
         if self.rest_share:
-            near = memory.rest + NEAR_REST * (box - 0.5 * (low + high))
+            near = memory.rest + self.rest_width * (box - 0.5 * (low + high))
             start = jnp.where(kind > 1.0 - self.pool_share - self.rest_share, spec.observation.encode(near), start)
         if self.pool_share:
             ends = memory.ends[: members * particles].reshape(*shape, -1)
