@@ -105,7 +105,8 @@ class Env(eqx.Module):
 
     `state_names` and `angles` (indices of coordinates that live on a circle) describe the state, `control_low` and
     `control_high` bound the control, `horizon` is T in seconds. Methods take one state and must be pure JAX functions.
-    Other fields are settings of the system: limits in their types (`ctmle.settings`) are checked.
+    Other fields are settings of the system: limits in their types (`ctmle.settings`) are checked. Two of them every
+    system has: `hold` and `sensor_noise`. `goal` is optional.
     """
 
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}

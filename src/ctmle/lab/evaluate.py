@@ -84,7 +84,9 @@ def check_rewards(plant: Plant, states: np.ndarray, rewards: np.ndarray, where: 
     """Raise NotFinite for the first reward that is NaN or inf, with the observed state it belongs to."""
     bad = np.flatnonzero(~np.isfinite(rewards).reshape(-1))
     if bad.size:
-        raise NotFinite(f"{_owner(plant)}.reward", where, "fix that method", states.reshape(-1, states.shape[-1])[bad[0]])
+        raise NotFinite(
+            f"{_owner(plant)}.reward", where, "fix that method", states.reshape(-1, states.shape[-1])[bad[0]]
+        )
 
 
 def _owner(plant: Plant) -> str:

@@ -38,7 +38,9 @@ class Instants(eqx.Module):
         ticks = np.where(np.abs(nearest - ticks) <= TOGETHER * hold, nearest, ticks)
         times = np.union1d(seen, ticks)
         places = [np.searchsorted(times, some).astype(np.int32) for some in (seen, ticks)]
-        return Instants(jnp.asarray(times, jnp.float32), jnp.asarray(np.isin(times, ticks)), *map(jnp.asarray, places), looks.random)
+        return Instants(
+            jnp.asarray(times, jnp.float32), jnp.asarray(np.isin(times, ticks)), *map(jnp.asarray, places), looks.random
+        )
 
 
 @eqx.filter_jit

@@ -15,7 +15,6 @@ from ctmle.envs.base import Env, Noise, sde_step
 from ctmle.envs.observation import ObservationKind
 from ctmle.plants.base import DecidesLooks
 
-
 MEASURED = 2**31 - 1
 """Random stream of the sensor at a tick, whose substeps have the streams 0, 1, ..."""
 
