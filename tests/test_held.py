@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctmle.agents.sac_tacos import SacTacos
+from ctmle.data import Recorded
 from ctmle.data.trajectory import checked
 from ctmle.envs import Env, LinearQuadratic, Pendulum, make
 from ctmle.lab.evaluate import evaluate
@@ -58,6 +59,7 @@ def test_a_held_control_is_that_of_the_last_tick():
     """x' = -x(last tick): the state shrinks by 1 - hold from tick to tick, along straight lines."""
     looks = Looks(jnp.arange(0.0, 2.01, 0.25))
     seen = simulate(Integrator(hold=0.5), Proportional(1.0), looks, jax.random.key(0))
+    assert isinstance(seen.drive, Recorded)
     ticks = 0.5 ** np.arange(5)
     np.testing.assert_allclose(seen.states[::2, 0], ticks, rtol=1e-5)
     np.testing.assert_allclose(seen.states[1::2, 0], 0.5 * (ticks[:-1] + ticks[1:]), rtol=1e-5)
@@ -70,6 +72,7 @@ def test_a_control_is_computed_from_the_look_that_falls_on_its_tick():
     env = Integrator(hold=0.1, sensor_noise=0.3)
     looks = Equidistant(0.1, random_looks=True).looks(jax.random.key(1), 3.0)
     seen = checked(simulate(env, Proportional(2.0), looks, jax.random.key(0)), env.spec, 3.0)
+    assert isinstance(seen.drive, Recorded)
     np.testing.assert_array_equal(seen.times, looks.times)
     np.testing.assert_array_equal(seen.drive.times, looks.times[:-1:2])
     np.testing.assert_array_equal(seen.drive.values, -2.0 * seen.states[:-1:2])

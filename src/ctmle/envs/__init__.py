@@ -1,7 +1,7 @@
 """What is controlled: systems that evolve as stochastic differential equations."""
 
 from ctmle.envs.acrobot import Acrobot
-from ctmle.envs.base import Env, Exact, Gaussian, NoisyEnv, Sensor, Spec, make, sde_step, spread
+from ctmle.envs.base import Env, Exact, NoisyEnv, NoisySensor, Sensor, Spec, make, sde_step, spread
 from ctmle.envs.cartpole import CartPole, CartPolePilco, CartPoleSwingUp
 from ctmle.envs.check import check_env
 from ctmle.envs.linear_quadratic import LinearQuadratic
@@ -15,9 +15,9 @@ __all__ = [
     "CartPoleSwingUp",
     "Env",
     "Exact",
-    "Gaussian",
     "LinearQuadratic",
     "NoisyEnv",
+    "NoisySensor",
     "Observation",
     "Pendulum",
     "Sensor",

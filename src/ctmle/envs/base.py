@@ -41,7 +41,7 @@ class Exact(Sensor):
         return y
 
 
-class Gaussian(Sensor):
+class NoisySensor(Sensor):
     """Every observed coordinate with independent normal noise of the same standard deviation."""
 
     noise: float = eqx.field(static=True)
@@ -52,7 +52,7 @@ class Gaussian(Sensor):
 
 def sensor_with(noise: float) -> Sensor:
     """Return the sensor whose noise has this standard deviation."""
-    return Gaussian(noise) if noise > 0 else Exact()
+    return NoisySensor(noise) if noise > 0 else Exact()
 
 
 class Spec(eqx.Module):

@@ -76,7 +76,7 @@ def evaluate(
     counted = rewards[:, after]
     reached = None
     if spec.state_goal is not None:
-        reached = np.asarray(eqx.filter_jit(Spec.reached)(spec, tests.states))[:, after].all(axis=1)
+        reached = np.all(np.asarray(eqx.filter_jit(Spec.reached)(spec, tests.states))[:, after], axis=1)
     return Score(counted.mean(axis=1), counted.min(axis=1), evaluation.success, evaluation.rule, reached)
 
 

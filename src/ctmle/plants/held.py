@@ -37,10 +37,9 @@ class Instants(eqx.Module):
         nearest = seen[np.clip(np.searchsorted(seen, ticks - TOGETHER * hold), 0, len(seen) - 1)]
         ticks = np.where(np.abs(nearest - ticks) <= TOGETHER * hold, nearest, ticks)
         times = np.union1d(seen, ticks)
-        places = [np.searchsorted(times, some).astype(np.int32) for some in (seen, ticks)]
-        return Instants(
-            jnp.asarray(times, jnp.float32), jnp.asarray(np.isin(times, ticks)), *map(jnp.asarray, places), looks.random
-        )
+        at_looks, at_ticks = (jnp.asarray(np.searchsorted(times, some), jnp.int32) for some in (seen, ticks))
+        ticking = jnp.asarray(np.isin(times, ticks))
+        return Instants(jnp.asarray(times, jnp.float32), ticking, at_looks, at_ticks, looks.random)
 
 
 @eqx.filter_jit

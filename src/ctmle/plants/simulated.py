@@ -133,13 +133,18 @@ def simulate(
         path = run_ticks(env, policy, key, step=step, observation=observation, start=start, stop_short=stop_short)
         return decided_trajectory(path)
     looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
-    return _driven(env, policy, looks, key, start, step, observation, stop_short)[0]
+    return _driven(env, policy, _instants(env, looks), key, start, step, observation, stop_short)[0]
+
+
+def _instants(env: Env, looks: Looks) -> Looks | Instants:
+    """Return when something happens between which the plant runs by itself: at looks, and at ticks if it has them."""
+    return looks if env.hold is None else Instants.of(looks, env.hold)
 
 
 def _driven(
     env: Env,
     policy: Any,
-    looks: Looks | Instants,
+    instants: Looks | Instants,
     key: PRNGKeyArray,
     start: Array | None,
     step: float,
@@ -147,10 +152,9 @@ def _driven(
     stop_short: bool,
 ) -> tuple[Trajectory, Array]:
     """Run in the way that the environment is controlled; return the looks, and the states there without noise."""
-    if env.hold is None:
-        return _simulate(env, policy, looks, key, start, step, observation, stop_short)
+    if isinstance(instants, Looks):
+        return _simulate(env, policy, instants, key, start, step, observation, stop_short)
     how = {"step": step, "observation": observation, "start": start, "stop_short": stop_short}
-    instants = Instants.of(looks, env.hold) if isinstance(looks, Looks) else looks
     return run_held(env, policy, instants, key, **how)
 
 
@@ -220,8 +224,7 @@ def simulate_many(
 
     Every array gets a leading axis; times and the policy do not.
     """
-    instants = looks if env.hold is None else Instants.of(looks, env.hold)
-    states, controls = _many(env, policy, instants, keys, step, observation, stop_short)
+    states, controls = _many(env, policy, _instants(env, looks), keys, step, observation, stop_short)
     times = jnp.broadcast_to(looks.times, states.shape[:2])
     return Trajectory(times, states, controls, policy if env.hold is None else None, looks.random)
 
@@ -230,14 +233,14 @@ def simulate_many(
 def _many(
     env: Env,
     policy: Any,
-    looks: Looks | Instants,
+    instants: Looks | Instants,
     keys: Key[Array, " trajectories"],
     step: float,
     observation: ObservationKind,
     stop_short: bool,
 ) -> tuple[Array, Array]:
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
-        seen, exact = _driven(env, policy, looks, key, None, step, observation, stop_short)
+        seen, exact = _driven(env, policy, instants, key, None, step, observation, stop_short)
         return exact, seen.controls
 
     return jax.vmap(one)(keys)
