@@ -10,14 +10,15 @@ from hypothesis import given, strategies as st
 from ctmle.agents.sac_tacos import SacTacos
 from ctmle.data import Recorded
 from ctmle.data.trajectory import checked
-from ctmle.envs import Env, LinearQuadratic, Pendulum, make
+from ctmle.envs import Env, LinearQuadratic, NoisySensor, Pendulum, make
 from ctmle.lab.evaluate import evaluate
-from ctmle.lab.experiment import Evaluation, from_json, from_settings, to_json
+from ctmle.lab.experiment import Evaluation, from_json, from_settings, start, to_json
 from ctmle.models import TrueSDE, World
 from ctmle.models.world import SpecReward
 from ctmle.planning import ActorCritic, init_feedback, rollout
 from ctmle.plants import Continuous, Decision, Holds, SimulatedSDE, simulate, simulate_many
 from ctmle.plants.held import Instants
+from ctmle.registry import ENVIRONMENTS
 from ctmle.schedules import Equidistant, Looks
 from ctmle.schedules.base import DecidedLooks
 
@@ -172,6 +173,12 @@ def test_every_agent_starts_on_pilcos_cart_pole(words):
     experiment = from_settings({"environment": "cartpole-pilco", "agent": agent, "preset": preset})
     assert (experiment.evaluation.rule, experiment.evaluation.warm_up) == ("goal", 2.0)
     assert from_json(to_json(experiment)) == experiment
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS.names)
+def test_every_environment_can_be_held_and_seen_with_noise(name):
+    env = start(name).changed({"hold": 0.5, "sensor_noise": 0.1}).env
+    assert (env.spec.hold, env.spec.sensor) == (0.5, NoisySensor(0.1))
 
 
 def test_runs_from_before_are_read_with_continuous_control_and_exact_sensors():

@@ -37,9 +37,9 @@ class Instants(eqx.Module):
         nearest = seen[np.clip(np.searchsorted(seen, ticks - TOGETHER * hold), 0, len(seen) - 1)]
         ticks = np.where(np.abs(nearest - ticks) <= TOGETHER * hold, nearest, ticks)
         times = np.union1d(seen, ticks)
-        at_looks, at_ticks = (jnp.asarray(np.searchsorted(times, some), jnp.int32) for some in (seen, ticks))
-        ticking = jnp.asarray(np.isin(times, ticks))
-        return Instants(jnp.asarray(times, jnp.float32), ticking, at_looks, at_ticks, looks.random)
+        at_looks, at_ticks = (np.searchsorted(times, some).astype(np.int32) for some in (seen, ticks))
+        columns = (times.astype(np.float32), np.isin(times, ticks), at_looks, at_ticks)
+        return Instants(*jax.device_put(columns), looks.random)
 
 
 @eqx.filter_jit
