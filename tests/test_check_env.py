@@ -87,6 +87,8 @@ WRONG = {
     "reward: must give shape (), not (1,)": {"reward": lambda self, x, u: x},
     "reward: must give a JAX array, not NoneType": {"reward": lambda self, x, u: None},
     "reward: is NaN or inf": {"reward": lambda self, x, u: x[0] / 0.0},
+    "goal: must give true or false, not float32": {"goal": lambda self, x: x[0]},
+    "goal: must give shape (), not (1,)": {"goal": lambda self, x: x > 0},
     "reset: must give shape (1,), not (2,)": {"reset": lambda self, key: jnp.zeros(2)},
     "reset: gives another value for the same arguments": {"reset": lambda self, key: jnp.ones(1) * next(COUNTER)},
     "reset: is NaN or inf": {"reset": lambda self, key: jnp.full(1, jnp.nan)},
@@ -103,6 +105,14 @@ def test_a_problem_is_named_with_its_method(message):
     with pytest.raises(ValueError, match="Tank") as caught:
         check_env(tank(**WRONG[message]))
     assert str(caught.value).splitlines()[0].startswith(f"Tank.{message}")
+
+
+def test_a_goal_and_a_control_that_is_held_pass_unless_it_is_held_too_long():
+    with_goal = tank(goal=lambda self, x: x[0] > 0.9)
+    check_env(with_goal)
+    check_env(Tank(hold=0.5, sensor_noise=0.1))
+    with pytest.raises(ValueError, match=r"Tank.hold: must be a positive number of seconds, at most the horizon 5, no"):
+        check_env(Tank(hold=9.0))
 
 
 def test_every_problem_is_listed():

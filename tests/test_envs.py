@@ -8,7 +8,7 @@ import pytest
 from gymnasium.envs.classic_control.acrobot import AcrobotEnv
 from hypothesis import given, strategies as st
 
-from ctmle.envs import Acrobot, CartPole, CartPoleSwingUp, LinearQuadratic, Pendulum, make
+from ctmle.envs import Acrobot, CartPole, CartPolePilco, CartPoleSwingUp, LinearQuadratic, Pendulum, make
 from ctmle.envs.observation import Observation, wrap_angle
 from ctmle.registry import ENVIRONMENTS
 
@@ -64,6 +64,55 @@ def test_acrobot_drift_is_gymnasiums():
         np.testing.assert_allclose(both, slope, rtol=2e-4, atol=2e-4)
 
 
+def rod_energies(q, velocity):
+    """Kinetic and potential energy of a cart of 0.5 kg with a uniform rod of 0.5 kg and 0.5 m: summed along the rod."""
+    places = (jnp.arange(1000) + 0.5) / 1000 * 0.5
+
+    def place(q):
+        return jnp.stack([q[0] + places * jnp.sin(q[1]), places * jnp.cos(q[1])])
+
+    moved = jax.jvp(place, (q,), (velocity,))[1]
+    kinetic = 0.5 * 0.5 * velocity[0] ** 2 + 0.5 * 0.5 * jnp.mean(jnp.sum(moved**2, axis=0))
+    return kinetic, 0.5 * 9.81 * jnp.mean(place(q)[1])
+
+
+@pytest.mark.usefixtures("x64")
+def test_pilcos_cart_pole_obeys_the_equations_of_lagrange():
+    """d/dt dL/dq' - dL/dq is the force on the cart, less friction; and energy changes by that force's power."""
+    env = CartPolePilco()
+
+    def lagrangian(q, velocity):
+        kinetic, potential = rod_energies(q, velocity)
+        return kinetic - potential
+
+    def energy(x):
+        return sum(rod_energies(x[jnp.array([0, 2])], x[jnp.array([1, 3])]))
+
+    def checked(x, u):
+        f, q, velocity = env.drift(x, u), x[jnp.array([0, 2])], x[jnp.array([1, 3])]
+        momentum = jax.grad(lagrangian, argnums=1)
+        along = jax.jvp(momentum, (q, velocity), (velocity, f[jnp.array([1, 3])]))[1]
+        return along - jax.grad(lagrangian)(q, velocity), jax.grad(energy)(x) @ f
+
+    states, forces = RANDOM.uniform([-2, -3, -4, -9], [2, 3, 4, 9], (50, 4)), RANDOM.uniform(-10, 10, (50, 1))
+    applied, power = jax.jit(jax.vmap(checked))(jnp.asarray(states), jnp.asarray(forces))
+    push = forces[:, 0] - 0.1 * states[:, 1]
+    np.testing.assert_allclose(applied, np.stack([push, 0 * push], axis=1), atol=1e-4)
+    np.testing.assert_allclose(power, push * states[:, 1], atol=1e-3)
+
+
+def test_pilcos_start_and_goal():
+    env = CartPolePilco()
+    starts = np.asarray(jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2000)))
+    np.testing.assert_allclose(starts.mean(axis=0), [0, 0, np.pi, 0], atol=1e-3)
+    np.testing.assert_allclose(starts.var(axis=0), 1e-4, rtol=0.15)
+    ten = np.radians(10)
+    inside = [[0.099, 5, 0.99 * ten, 9], [-0.099, 0, 2 * np.pi - 0.99 * ten, 0]]
+    outside = [[0.101, 0, 0, 0], [0, 0, 1.01 * ten, 0], [0, 0, np.pi, 0]]
+    assert np.array_equal(jax.vmap(env.goal)(jnp.asarray([*inside, *outside])), [True, True, False, False, False])
+    assert env.spec.reached(jnp.asarray([inside])).shape == (1, 2)
+
+
 def test_torque_on_joint_one_solves_the_joint_one_equation():
     """Both joints' equations of motion, written out independently, hold with the torques as their right-hand sides."""
     for _ in range(20):
@@ -85,6 +134,7 @@ def test_torque_on_joint_one_solves_the_joint_one_equation():
         (Pendulum(), [0.0, 0.0]),
         (CartPole(), [0.0, 0.0, 0.0, 0.0]),
         (CartPoleSwingUp(), [0.0, 0.0, 0.0, 0.0]),
+        (CartPolePilco(), [0.0, 0.0, 0.0, 0.0]),
         (Acrobot(), [np.pi, 0.0, 0.0, 0.0]),
     ],
 )
@@ -122,6 +172,8 @@ def test_starts_are_near_the_papers_or_exactly_there(env):
         ({"sigma": float("nan")}, "sigma"),
         ({"horizon": 0.0}, "horizon must be a positive number"),
         ({"unit": 0.0}, "unit must be a positive number"),
+        ({"hold": 0.0}, "hold must be a positive number"),
+        ({"sensor_noise": -0.1}, "sensor_noise must be a number of at least 0"),
         ({"correlation": 1.0}, "correlation must be strictly between -1 and 1"),
         ({"sigm": 1.0}, "did you mean 'sigma'"),
     ],

@@ -73,6 +73,14 @@ def test_an_environment_in_a_file_trains_resumes_and_is_evaluated(examples, tmp_
     assert trusted.experiment.settings["leak"] == 0.4
 
 
+def test_an_environment_holds_its_control_and_has_a_goal(examples):
+    experiment = start(f"{examples / 'sampledtank.py'}:SampledTank").changed({"sensor_noise": 0.1, "rule": "goal"})
+    spec = experiment.env.spec
+    assert (spec.hold, spec.sensor) == (0.5, envs.NoisySensor(0.1))
+    assert spec.reached(jax.numpy.asarray([[1.1], [0.7]])).tolist() == [True, False]
+    envs.check_env(experiment.env)
+
+
 def test_a_changed_source_is_said(examples, tmp_path, monkeypatch, caplog):
     copy = tmp_path / "tank.py"
     copy.write_text((examples / "tank.py").read_text())

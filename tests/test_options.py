@@ -222,7 +222,9 @@ def test_environments_are_described_by_their_settings():
     env = envs.Pendulum(sigma=0.5, horizon=3.0, start="uniform")
     described = describe(env)
     assert described["part"] == "ctmle.envs.pendulum:Pendulum"
-    assert described["settings"] == {"sigma": 0.5, "unit": 0.1, "horizon": 3.0, "correlation": 0.0, "start": "uniform"}
+    of_all = {"hold": None, "sensor_noise": 0.0}
+    own = {"sigma": 0.5, "unit": 0.1, "horizon": 3.0, "correlation": 0.0, "start": "uniform"}
+    assert described["settings"] == of_all | own
     assert build(described) == env
     assert apply(env, {"sigma": 1}) == envs.Pendulum(sigma=1.0, horizon=3.0, start="uniform")
     with pytest.raises(SettingError, match=r"Pendulum\.start must be one of hanging, uniform, not 'upright'"):

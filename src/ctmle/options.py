@@ -169,8 +169,12 @@ def _settings(kind: type) -> tuple[_Setting, ...]:
 
 def _plain(hint: Any) -> bool:
     """Tell whether a value of this type can be typed on a command line."""
-    kinds = alternatives(hint)
-    return all(kind in (bool, int, float, str, type(None)) or get_origin(kind) is Literal for kind in kinds)
+    return all(kind in (bool, int, float, str, type(None)) or get_origin(kind) is Literal for kind in _kinds(hint))
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """Return the types that a value may have, without their limits."""
+    return [kind for outer in alternatives(hint) for kind in alternatives(outer)]
 
 
 def _rebuilt(part: Any, changes: dict[str, Any], used: set[str]) -> Any:
@@ -215,7 +219,7 @@ def _like(part: Any, before: Any) -> Any:
 
 def _typed(hint: Any, value: Any) -> Any:
     """Turn a list into a tuple, and 2 into 2.0 where a float is wanted."""
-    kinds = [kind for outer in alternatives(hint) for kind in alternatives(outer)]
+    kinds = _kinds(hint)
     if isinstance(value, list):
         return tuple(value)
     if isinstance(value, int) and not isinstance(value, bool) and float in kinds and int not in kinds:

@@ -70,6 +70,7 @@ ENVIRONMENTS = Registry(
         "pendulum": "ctmle.envs.pendulum:Pendulum",
         "cartpole": "ctmle.envs.cartpole:CartPole",
         "cartpole-swingup": "ctmle.envs.cartpole:CartPoleSwingUp",
+        "cartpole-pilco": "ctmle.envs.cartpole:CartPolePilco",
         "acrobot": "ctmle.envs.acrobot:Acrobot",
         "linear-quadratic": "ctmle.envs.linear_quadratic:LinearQuadratic",
     },

@@ -104,7 +104,7 @@ def check_fields(part: Any) -> None:
 def check_limits(module: Any) -> None:
     """Raise SettingError for the first field with a limit, or a choice, in its type whose value is not allowed."""
     for name, hint in types_of(type(module)).items():
-        limited = get_origin(hint) in (Annotated, Literal)
+        limited = any(get_origin(kind) in (Annotated, Literal) for kind in (hint, *alternatives(hint)))
         wanted = problem(hint, getattr(module, name)) if limited else None
         if wanted is not None:
             raise SettingError(type(module).__name__, name, name, wanted, getattr(module, name))

@@ -47,7 +47,11 @@ class Acrobot(NoisyEnv):
         underactuated: bool = False,
         start_width: float = 0.1,
         correlation: float = 0.0,
+        *,
+        hold: float | None = None,
+        sensor_noise: float = 0.0,
     ) -> None:
+        self.hold, self.sensor_noise = hold, sensor_noise
         self.sigma, self.unit, self.horizon, self.correlation = sigma, unit, horizon, correlation
         self.underactuated, self.start_width = underactuated, start_width
         if underactuated:

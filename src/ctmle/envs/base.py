@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from inspect import signature
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.envs.observation import Observation, ObservationKind
 from ctmle.registry import ENVIRONMENTS, no_such
@@ -41,6 +41,20 @@ class Exact(Sensor):
         return y
 
 
+class NoisySensor(Sensor):
+    """Every observed coordinate with independent normal noise of the same standard deviation."""
+
+    noise: float = eqx.field(static=True)
+
+    def measure(self, y: Observed, key: PRNGKeyArray) -> Observed:
+        return y + self.noise * jax.random.normal(key, y.shape, y.dtype)
+
+
+def sensor_with(noise: float) -> Sensor:
+    """Return the sensor whose noise has this standard deviation."""
+    return NoisySensor(noise) if noise > 0 else Exact()
+
+
 class Spec(eqx.Module):
     """Everything about a system that an agent may know: all but its drift and its diffusion.
 
@@ -57,6 +71,10 @@ class Spec(eqx.Module):
     sensor: Sensor = Exact()
     kinematics: tuple[tuple[int, int], ...] = eqx.field(static=True, default=())
     """Pairs of state coordinates (i, j) where the derivative of coordinate i is coordinate j, but for noise."""
+    hold: float | None = eqx.field(static=True, default=None)
+    """Seconds for which a control is held, from a measurement to the next one; none: control is continuous."""
+    state_goal: Callable[[State], Bool[Array, ""]] | None = None
+    """Whether a state is where it should be; none: the reward alone says so."""
 
     @property
     def control_size(self) -> int:
@@ -72,6 +90,12 @@ class Spec(eqx.Module):
         rewards = jax.vmap(self.state_reward)(flat_x, u.reshape(-1, u.shape[-1]))
         return rewards.reshape(y.shape[:-1])
 
+    def reached(self, y: Float[Array, "*batch observed"]) -> Bool[Array, "*batch"]:
+        """Tell which observed states are at the goal, for any leading batch axes. There must be a goal."""
+        assert self.state_goal is not None  # callers ask only then
+        flat_x = self.observation.decode(y).reshape(-1, self.observation.state_size)
+        return jax.vmap(self.state_goal)(flat_x).reshape(y.shape[:-1])
+
     def clip(self, u: Float[Array, "*batch control"]) -> Float[Array, "*batch control"]:
         return jnp.clip(u, jnp.asarray(self.control_low, u.dtype), jnp.asarray(self.control_high, u.dtype))
 
@@ -81,7 +105,8 @@ class Env(eqx.Module):
 
     `state_names` and `angles` (indices of coordinates that live on a circle) describe the state, `control_low` and
     `control_high` bound the control, `horizon` is T in seconds. Methods take one state and must be pure JAX functions.
-    Other fields are settings of the system: limits in their types (`ctmle.settings`) are checked.
+    Other fields are settings of the system: limits in their types (`ctmle.settings`) are checked. Two of them every
+    system has: `hold` and `sensor_noise`. `goal` is optional.
     """
 
     tuned: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -90,6 +115,13 @@ class Env(eqx.Module):
     kinematics: ClassVar[tuple[tuple[int, int], ...]] = ()
     """Pairs (i, j) of coordinates where the derivative of coordinate i is coordinate j: only the other drifts are
     learned. The noise of all coordinates is."""
+
+    hold: Positive | None = eqx.field(static=True, default=None, kw_only=True)
+    """Seconds for which a control is held: a digital controller measures the state at every tick of this period. None:
+    control is continuous, and sees the state itself at every instant."""
+    sensor_noise: NonNegative = eqx.field(static=True, default=0.0, kw_only=True)
+    """Standard deviation of the normal noise in every coordinate of a look, and of what a held control is computed
+    from."""
 
     state_names: eqx.AbstractVar[tuple[str, ...]]
     angles: eqx.AbstractVar[tuple[int, ...]]
@@ -116,6 +148,14 @@ class Env(eqx.Module):
     def reset(self, key: PRNGKeyArray) -> State:
         """A start state x_ini."""
 
+    def goal(self, x: State) -> Bool[Array, ""] | None:
+        """Whether x is where it should be, for the success rule `goal`. None: this system has no such rule."""
+        return None
+
+    @property
+    def has_goal(self) -> bool:
+        return type(self).goal is not Env.goal
+
     @property
     def spec(self) -> Spec:
         """The spec in physical coordinates."""
@@ -129,7 +169,10 @@ class Env(eqx.Module):
             control_low=self.control_low,
             control_high=self.control_high,
             horizon=self.horizon,
+            sensor=sensor_with(self.sensor_noise),
             kinematics=self.kinematics,
+            hold=self.hold,
+            state_goal=cast(Any, self.goal) if self.has_goal else None,
         )
 
 

@@ -49,6 +49,10 @@ def _attributes(env: Env) -> Iterator[str]:
         yield f"kinematics: gives two derivatives of the same coordinate: {pairs!r}"
     if not 0 < env.horizon < float("inf"):
         yield f"horizon: must be a positive number of seconds, not {env.horizon!r}"
+    elif env.hold is not None and not 0 < env.hold <= env.horizon:
+        yield f"hold: must be a positive number of seconds, at most the horizon {env.horizon:g}, not {env.hold!r}"
+    if not 0 <= env.sensor_noise < float("inf"):
+        yield f"sensor_noise: must be a number of at least 0, not {env.sensor_noise!r}"
 
 
 def _methods(env: Env) -> Iterator[str]:
@@ -60,11 +64,13 @@ def _methods(env: Env) -> Iterator[str]:
         return
     states, controls = _points(env)
     shapes = {"drift": [(size,)], "diffusion": [(size,), (size, size)], "reward": [()]}
+    if env.has_goal:
+        shapes["goal"] = [()]
     for name, allowed in shapes.items():
-        problem = None
-        for x, u in zip(states, controls, strict=True):
-            problem = problem or _problem(name, getattr(env, name), (x, u), allowed)
-        problem = problem or _batched(name, getattr(env, name), states, controls)
+        problem, columns = None, (states,) if name == "goal" else (states, controls)
+        for arguments in zip(*columns, strict=True):
+            problem = problem or _problem(name, getattr(env, name), arguments, allowed)
+        problem = problem or _batched(name, getattr(env, name), columns)
         if problem:
             yield problem
         elif name == "diffusion" and _has_negative_diagonal(env, states, controls):
@@ -130,8 +136,9 @@ def _problem(
     value = np.asarray(value)
     if value.shape not in allowed:
         return f"{name}: must give shape {' or '.join(map(str, allowed))}, not {value.shape}"
-    if not np.issubdtype(value.dtype, np.floating):
-        return f"{name}: must give floating-point numbers, not {value.dtype}"
+    kind, wanted = (np.bool_, "true or false") if name == "goal" else (np.floating, "floating-point numbers")
+    if not np.issubdtype(value.dtype, kind):
+        return f"{name}: must give {wanted}, not {value.dtype}"
     where = "" if name == "reset" else f" at state {np.asarray(arguments[0]).tolist()}"
     if not np.all(np.isfinite(value)):
         return f"{name}: is NaN or inf{where}"
@@ -143,7 +150,7 @@ def _problem(
         return f"{name}: cannot be compiled ({_said(error)}); write it with jax.numpy, and jnp.where in place of if"
     if not np.allclose(compiled, value, rtol=1e-3, atol=1e-4):
         return f"{name}: gives another value when compiled{where}; it must be a pure function of its arguments"
-    return None if name == "reset" else _slopes(name, method, arguments, where)
+    return None if name in ("reset", "goal") else _slopes(name, method, arguments, where)
 
 
 def _slopes(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], where: str) -> str | None:
@@ -154,10 +161,10 @@ def _slopes(name: str, method: Callable[..., Any], arguments: tuple[Any, ...], w
     return None
 
 
-def _batched(name: str, method: Callable[..., Any], states: jax.Array, controls: jax.Array) -> str | None:
-    singly = np.stack([np.asarray(method(x, u)) for x, u in zip(states, controls, strict=True)])
+def _batched(name: str, method: Callable[..., Any], columns: tuple[jax.Array, ...]) -> str | None:
+    singly = np.stack([np.asarray(method(*arguments)) for arguments in zip(*columns, strict=True)])
     try:
-        together = np.asarray(jax.vmap(method)(states, controls))
+        together = np.asarray(jax.vmap(method)(*columns))
     except Exception as error:
         return f"{name}: cannot be taken over a batch by jax.vmap ({_said(error)})"
     if not np.allclose(together, singly, rtol=1e-3, atol=1e-4):

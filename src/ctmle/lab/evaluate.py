@@ -11,7 +11,7 @@ from ctmle.lab.experiment import Evaluation, SuccessRule
 from ctmle.models.flow import deviation
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
-from ctmle.planning.rollout import imagine
+from ctmle.planning.rollout import imagine, step_within
 from ctmle.plants.base import Controller, Plant
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.schedules.grid import Equidistant
@@ -19,12 +19,16 @@ from ctmle.training.failures import NotFinite
 
 
 class Score(eqx.Module):
-    """Mean reward after the warm-up of each test trajectory, and the lowest reward of each."""
+    """Mean reward after the warm-up of each test trajectory, and the lowest reward of each.
+
+    `reached` says of each whether it was at the goal all the time after the warm-up, if the system has a goal.
+    """
 
     each: np.ndarray
     lowest: np.ndarray
     success_at: float
     rule: SuccessRule
+    reached: np.ndarray | None = None
 
     @property
     def mean(self) -> float:
@@ -40,11 +44,15 @@ class Score(eqx.Module):
 
     @property
     def success(self) -> bool:
-        return (self.mean if self.rule == "mean" else self.lowest_reward) >= self.success_at
+        judged = {"mean": self.mean, "every": self.lowest_reward, "goal": self.success_share}
+        return judged[self.rule] >= self.success_at
 
     @property
     def success_share(self) -> float:
         """Share of the trajectories that succeed by themselves: a mean of 0.9 can hide failures."""
+        if self.rule == "goal":
+            assert self.reached is not None  # Evaluation.fits
+            return float(self.reached.mean())
         judged = self.each if self.rule == "mean" else self.lowest
         return float((judged >= self.success_at).mean())
 
@@ -59,20 +67,31 @@ def evaluate(
     """
     plant = SimulatedSDE(plant) if isinstance(plant, Env) else plant
     spec = plant.spec
+    evaluation.fits(spec, _owner(plant))
     looks = Equidistant(evaluation.test_gap, random_looks=False).looks(key, evaluation.test_seconds or spec.horizon)
     tests = plant.run_many(controller, looks, jax.random.split(key, evaluation.test_trajectories))
     rewards = np.asarray(rewards_of(spec, tests.states, tests.controls), dtype=np.float64)
     check_rewards(plant, np.asarray(tests.states, np.float64), rewards, "in a test trajectory")
-    counted = rewards[:, np.asarray(tests.times)[0] >= evaluation.warm_up]
-    return Score(counted.mean(axis=1), counted.min(axis=1), evaluation.success, evaluation.rule)
+    after = np.asarray(tests.times)[0] >= evaluation.warm_up
+    counted = rewards[:, after]
+    reached = None
+    if spec.state_goal is not None:
+        reached = np.all(np.asarray(eqx.filter_jit(Spec.reached)(spec, tests.states))[:, after], axis=1)
+    return Score(counted.mean(axis=1), counted.min(axis=1), evaluation.success, evaluation.rule, reached)
 
 
 def check_rewards(plant: Plant, states: np.ndarray, rewards: np.ndarray, where: str) -> None:
     """Raise NotFinite for the first reward that is NaN or inf, with the observed state it belongs to."""
     bad = np.flatnonzero(~np.isfinite(rewards).reshape(-1))
     if bad.size:
-        owner = type(plant.env if isinstance(plant, SimulatedSDE) else plant).__name__
-        raise NotFinite(f"{owner}.reward", where, "fix that method", states.reshape(-1, states.shape[-1])[bad[0]])
+        raise NotFinite(
+            f"{_owner(plant)}.reward", where, "fix that method", states.reshape(-1, states.shape[-1])[bad[0]]
+        )
+
+
+def _owner(plant: Plant) -> str:
+    """Name the class to mend if something is wrong with a plant."""
+    return type(plant.env if isinstance(plant, SimulatedSDE) else plant).__name__
 
 
 def imagined_score(
@@ -80,6 +99,7 @@ def imagined_score(
 ) -> float:
     """Return the score that the agent expects: the same measure on trajectories imagined in its world."""
     particles = max(1, evaluation.test_trajectories // world.sde.members)
+    step = step_within(step, spec.hold)
     steps = round((evaluation.test_seconds or spec.horizon) / step)
     path = imagine(world, spec, feedback, key, particles, steps, step)
     return float(jnp.mean(path.rewards[round(evaluation.warm_up / step) :]))

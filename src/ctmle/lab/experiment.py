@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from ctmle.agents.base import Agent
 from ctmle.agents.model_based import ModelBasedAgent
-from ctmle.envs.base import Env
+from ctmle.envs.base import Env, Spec
 from ctmle.envs.observation import ObservationKind
 from ctmle.lab.systems import load_environment, source_digest, system_to_json
 from ctmle.options import apply, build, describe, flat
@@ -28,7 +28,7 @@ PARTS = ("agent", "schedule", "training", "evaluation", "files")
 
 log = logging.getLogger("ctmle")
 
-SuccessRule = Literal["mean", "every"]
+SuccessRule = Literal["mean", "every", "goal"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,17 @@ class Evaluation(Part):
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: the horizon."""
     rule: SuccessRule = "mean"
-    """Must the mean of all rewards after the warm-up reach `success`, or every single one (ENODE's rule)?"""
+    """What must reach `success`: the mean of all rewards after the warm-up; every single one (ENODE's rule); or the
+    share of the test trajectories that are at the environment's goal all the time after the warm-up."""
     success: Finite = 0.9
-    """Reward that counts as success."""
+    """Reward, or share of the test trajectories (rule goal), that counts as success."""
     test_gap: Positive = 0.05
     """Seconds between the points at which the reward of a test trajectory is taken."""
+
+    def fits(self, spec: Spec, owner: str) -> None:
+        """Raise ValueError if the rule asks for a goal, and the system has none."""
+        if self.rule == "goal" and spec.state_goal is None:
+            raise ValueError(f"rule goal needs a goal: write the method {owner}.goal(x), or choose --rule mean")
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,7 @@ class Experiment(Part):
             raise ValueError(
                 f"test_seconds must be the horizon {horizon:g} s for {self.algorithm}, whose policy sees the time to go"
             )
+        evaluation.fits(self.env.spec, type(self.env).__name__)
         self._check_steps(tested)
         self.agent.fits(self.env.spec_for(training.observation), self.schedule)
 
@@ -158,8 +165,10 @@ def start(environment: str = "pendulum", agent: str = "ct-mle", preset: str = "d
         raise ValueError(no_such(f"preset of {agent}", preset, list(presets)))
     env: Env = cast(Any, load_environment(environment))()
     tuned = [env.tuned.get(name, {}) for name in ("", agent, f"{agent} {preset}")]
-    options = {**tuned[0], **tuned[1], **presets[preset], **tuned[2]}
-    return Experiment(env, make(), environment, agent, preset).changed(options)
+    # A system may be over before the usual warm-up is, and say so in its options.
+    options = {"warm_up": Evaluation.warm_up, **tuned[0], **tuned[1], **presets[preset], **tuned[2]}
+    evaluation = Evaluation(warm_up=0.0)
+    return Experiment(env, make(), environment, agent, preset, evaluation=evaluation).changed(options)
 
 
 def presets_of(agent: str) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ctmle.envs.base import Env, Spec
+from ctmle.envs.base import Env, Spec, sensor_with
 from ctmle.envs.observation import Observation, ObservationKind
 from ctmle.options import describe
 from ctmle.registry import ENVIRONMENTS
@@ -56,6 +56,8 @@ def system_to_json(env: Env, environment: str, observation: ObservationKind) -> 
             "control_high": list(spec.control_high),
             "horizon": spec.horizon,
             "kinematics": [list(pair) for pair in spec.kinematics],
+            "hold": spec.hold,
+            "sensor_noise": env.sensor_noise,
         },
     }
 
@@ -71,7 +73,9 @@ def spec_from_json(content: dict[str, Any]) -> Spec:
     observation = Observation(len(content["state_names"]), tuple(content["angles"]), content["observation"])
     bounds = (tuple(content["control_low"]), tuple(content["control_high"]))
     kinematics = tuple((position, velocity) for position, velocity in content.get("kinematics", ()))
-    return Spec(missing, missing, observation, *bounds, content["horizon"], kinematics=kinematics)
+    sensor = sensor_with(content.get("sensor_noise", 0.0))
+    known = {"sensor": sensor, "kinematics": kinematics, "hold": content.get("hold")}
+    return Spec(missing, missing, observation, *bounds, content["horizon"], **known)
 
 
 def source_digest(env: Env) -> str | None:

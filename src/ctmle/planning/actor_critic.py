@@ -15,7 +15,7 @@ from ctmle.envs.base import Spec
 from ctmle.models.model import Members
 from ctmle.models.world import Context, Values, World
 from ctmle.planning.policy import Feedback, init_feedback
-from ctmle.planning.rollout import Rollout, imagine, rollout
+from ctmle.planning.rollout import Rollout, imagine, rollout, step_within
 from ctmle.planning.starts import Memory, MixedStarts, Starts
 from ctmle.settings import Count, NonNegative, OpenShare, Positive, Share, Widths, option
 from ctmle.training.adam import Adam, cosine_decay
@@ -211,14 +211,15 @@ class ActorCritic(Improver):
         if favourite is not None:
             world = replace(world, sde=world.optimist.sde(favourite[0], world.sde.members))
         particles = max(1, JUDGED // world.sde.members)
-        steps = max(2, round(context.spec.horizon / self.step))
-        path = imagine(world, context.spec, feedback, key, particles, steps, self.step)
+        step = step_within(self.step, context.spec.hold)
+        steps = max(2, round(context.spec.horizon / step))
+        path = imagine(world, context.spec, feedback, key, particles, steps, step)
         return jnp.stack([jnp.mean(path.rewards), jnp.mean(path.rewards[steps // 2 :])])
 
     def prepare(self, stage: str, context: Context) -> Inputs:
         world = replace(context.world, sde=with_fixed_networks(context.world.sde))
         bootstrap = jnp.minimum(1.0, context.episode / self.bootstrap_episodes)
-        return world, self.starts.prepare(context), bootstrap, self.steps(context.longest_gap)
+        return world, self.starts.prepare(context), bootstrap, self.steps(context.longest_gap, context.spec.hold)
 
     def update(self, stage: str, state: ActorCriticState, inputs: Inputs, step: Step) -> Update[ActorCriticState]:
         start_key, noise_key, critic_key = jax.random.split(step.key, 3)
@@ -234,7 +235,8 @@ class ActorCritic(Improver):
             (feedback, point), (sde, begin, start, noise) = chosen, pieces
             if point is not None:
                 sde = world.optimist.sde(point, len(begin))
-            path = rollout(replace(world, sde=sde), feedback, (begin, start), jnp.swapaxes(noise, 0, 1), step=length)
+            noise, how = jnp.swapaxes(noise, 0, 1), {"step": length, "hold": feedback.spec.hold}
+            path = rollout(replace(world, sde=sde), feedback, (begin, start), noise, **how)
             last = bootstrap * state.target(path.times[-1], path.states[-1])
             gained = jnp.mean(returns_to_go(path.rewards, last, length, self.discount_time)[0])
             price = 0.0 if point is None else self.discount_time * world.optimist.cost(point)
@@ -319,10 +321,12 @@ class ActorCritic(Improver):
     def values(self, state: ActorCriticState) -> Values:
         return Values(state.critic, state.target, self.discount_time)
 
-    def steps(self, gap: float) -> tuple[int, float]:
+    def steps(self, gap: float, hold: float | None = None) -> tuple[int, float]:
         """Return the number of steps of an imagined trajectory and their length in seconds."""
-        if self.samples is None:
-            return max(1, round(self.horizon / self.step)), self.step
+        if hold is not None or self.samples is None:
+            seconds = self.horizon if self.samples is None else self.samples * gap
+            length = step_within(self.step, hold)
+            return max(1, round(seconds / length)), length
         per_gap = max(1, math.ceil(gap / self.step - 1e-6))
         return self.samples * per_gap, gap / per_gap
 

@@ -1,5 +1,7 @@
 """Imagined trajectories: a policy in a world."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.drive import ControlLaw
 from ctmle.envs.base import Spec, sde_step
+from ctmle.models.laws import parts_of
 from ctmle.models.model import ParticleNoise, Particles
 from ctmle.models.world import World
 
@@ -27,7 +30,12 @@ def imagine(
     start_key, noise_key = jax.random.split(key)
     start = jax.vmap(jax.vmap(spec.reset))(jax.random.split(start_key, (world.sde.members, particles)))
     noise = jax.random.normal(noise_key, (steps, *start.shape))
-    return rollout(world, feedback, (jnp.zeros(start.shape[:-1]), start), noise, step=step)
+    return rollout(world, feedback, (jnp.zeros(start.shape[:-1]), start), noise, step=step, hold=spec.hold)
+
+
+def step_within(longest: float, hold: float | None) -> float:
+    """Return the longest step of which a held control lasts a whole number; `longest` itself if none is held."""
+    return longest if hold is None else hold / parts_of(hold, longest)
 
 
 def rollout(
@@ -37,22 +45,40 @@ def rollout(
     noise: Float[Array, "steps members particles observed"],
     *,
     step: float,
+    hold: float | None = None,
 ) -> Rollout:
-    """Integrate the closed-loop SDE from `start` (times and states), one step for each standard normal `noise`."""
+    """Integrate the SDE under a policy from `start` (times and states), one step for each standard normal `noise`.
+
+    Control follows the state, or is computed anew only every `hold` seconds, a whole number of steps.
+    """
     begin, y = start
     times = begin + step * jnp.arange(noise.shape[0] + 1, dtype=begin.dtype)[:, None, None]
 
-    def drift(t: Array, y: Particles) -> Particles:
-        return world.sde.drift(y, feedback(t, y))
+    def stepped(control: ControlLaw, t: Array, y: Particles, dw: Particles) -> Particles:
+        def drift(t: Array, y: Particles) -> Particles:
+            return world.sde.drift(y, control(t, y))
 
-    def diffusion(t: Array, y: Particles) -> ParticleNoise:
-        return world.sde.diffusion(y, feedback(t, y))
+        def diffusion(t: Array, y: Particles) -> ParticleNoise:
+            return world.sde.diffusion(y, control(t, y))
 
-    def body(y: Particles, inputs: tuple[Array, Particles]) -> tuple[Particles, Particles]:
-        t, dw = inputs
-        y = sde_step(drift, diffusion, t, y, jnp.asarray(step), dw)
+        return sde_step(drift, diffusion, t, y, jnp.asarray(step), dw)
+
+    def follow(y: Particles, inputs: tuple[Array, Particles]) -> tuple[Particles, Particles]:
+        y = stepped(feedback, inputs[0], y, inputs[1])
         return y, y
 
-    _, later = jax.lax.scan(body, y, (times[:-1], jnp.sqrt(step) * noise))
+    def held(carry: tuple[Particles, Array], inputs: tuple[Array, Particles, Array]) -> tuple[Any, Any]:
+        (y, u), (t, dw, anew) = carry, inputs
+        u = jnp.where(anew, feedback(t, y), u)
+        y = stepped(lambda t, y: u, t, y, dw)
+        return (y, u), (y, u)
+
+    inputs = (times[:-1], jnp.sqrt(step) * noise)
+    if hold is None:
+        _, later = jax.lax.scan(follow, y, inputs)
+        states = jnp.concatenate([y[None], later])
+        return Rollout(times, states, world.reward(times, states, feedback(times, states)))
+    anew = jnp.arange(len(noise)) % round(hold / step) == 0
+    _, (later, controls) = jax.lax.scan(held, (y, feedback(begin, y)), (*inputs, anew))
     states = jnp.concatenate([y[None], later])
-    return Rollout(times, states, world.reward(times, states, feedback(times, states)))
+    return Rollout(times, states, world.reward(times, states, jnp.concatenate([controls, controls[-1:]])))

@@ -17,7 +17,10 @@ class Controller(eqx.Module):
 
 
 class Continuous(Controller):
-    """Sees the state at every instant, as in the paper; looks are only what the learner records."""
+    """Sees the state at every instant, as in the paper; looks are only what the learner records.
+
+    On a plant that holds its controls it sees a measurement at every tick.
+    """
 
     @abstractmethod
     def __call__(
@@ -105,5 +108,6 @@ class Plant(eqx.Module):
     def run_many(self, controller: Controller, looks: Looks, keys: Key[Array, " trajectories"]) -> Trajectory:
         """Drive one test episode per key; arrays get a leading axis. Looks are for scoring: the controller sees none.
 
+        A plant that knows its states returns them without the noise of its sensor: what counts is where it was.
         A controller that decides its looks is scored at each of its ticks instead.
         """

@@ -8,7 +8,7 @@ import numpy as np
 
 from ctmle.envs.base import Env
 from ctmle.envs.observation import ObservationKind
-from ctmle.plants.ticks import integrate
+from ctmle.plants.ticks import MEASURED, integrate
 
 try:
     import gymnasium
@@ -63,4 +63,5 @@ class GymnasiumView(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _seen(self) -> np.ndarray:
         assert self._state is not None  # both callers set it
-        return np.asarray(self.spec_of_env.observation.encode(self._state), np.float32)
+        y = self.spec_of_env.observation.encode(self._state)
+        return np.asarray(self.spec_of_env.sensor.measure(y, jax.random.fold_in(self._key, MEASURED)), np.float32)

@@ -15,6 +15,7 @@ from ctmle.data.trajectory import Trajectory
 from ctmle.envs.base import Env, Noise, Spec, sde_step, spread
 from ctmle.envs.observation import ObservationKind
 from ctmle.plants.base import Controller, DecidesLooks, Plant
+from ctmle.plants.held import Instants, run_held
 from ctmle.plants.ticks import decided_trajectory, every_tick, run_many_ticks, run_ticks
 from ctmle.schedules.base import DecidedLooks, Looks
 from ctmle.training.failures import NotFinite
@@ -121,6 +122,9 @@ def simulate(
     recomputed from the current state at every one. A new shape of `times` compiles anew; new values do not. With
     `stop_short`, a path that reaches NaN or inf stays at its last finite state.
 
+    An environment with a `hold` is controlled from tick to tick instead: the control is computed from a measurement and
+    held, and the trajectory has the record of it as its drive. States are measured by the sensor at each look.
+
     With `DecidedLooks` the policy is a controller that decides its looks.
     """
     if isinstance(times, DecidedLooks):
@@ -129,7 +133,29 @@ def simulate(
         path = run_ticks(env, policy, key, step=step, observation=observation, start=start, stop_short=stop_short)
         return decided_trajectory(path)
     looks = times if isinstance(times, Looks) else Looks(jnp.asarray(times))
-    return _simulate(env, policy, looks, key, start, step, observation, stop_short)
+    return _driven(env, policy, _instants(env, looks), key, start, step, observation, stop_short)[0]
+
+
+def _instants(env: Env, looks: Looks) -> Looks | Instants:
+    """Return when something happens between which the plant runs by itself: at looks, and at ticks if it has them."""
+    return looks if env.hold is None else Instants.of(looks, env.hold)
+
+
+def _driven(
+    env: Env,
+    policy: Any,
+    instants: Looks | Instants,
+    key: PRNGKeyArray,
+    start: Array | None,
+    step: float,
+    observation: ObservationKind,
+    stop_short: bool,
+) -> tuple[Trajectory, Array]:
+    """Run in the way that the environment is controlled; return the looks, and the states there without noise."""
+    if isinstance(instants, Looks):
+        return _simulate(env, policy, instants, key, start, step, observation, stop_short)
+    how = {"step": step, "observation": observation, "start": start, "stop_short": stop_short}
+    return run_held(env, policy, instants, key, **how)
 
 
 @eqx.filter_jit
@@ -141,8 +167,8 @@ def _simulate(
     start: Array | None,
     step: float,
     observation: ObservationKind,
-    stop_short: bool = False,
-) -> Trajectory:
+    stop_short: bool,
+) -> tuple[Trajectory, Array]:
     spec = env.spec_for(observation)
     start_key, noise_key = jax.random.split(key)
     x0 = env.reset(start_key) if start is None else start
@@ -173,16 +199,17 @@ def _simulate(
     keys = jax.random.split(noise_key, gaps.shape[0])
     _, later = jax.lax.scan(to_next_look, x0, (looks.times[:-1], gaps, keys))
     states = jnp.concatenate([x0[None], later])
-    return Trajectory(
+    exact = spec.observation.encode(states)
+    seen = Trajectory(
         times=looks.times,
-        states=spec.sensor.measure(spec.observation.encode(states), jax.random.fold_in(noise_key, gaps.shape[0])),
+        states=spec.sensor.measure(exact, jax.random.fold_in(noise_key, gaps.shape[0])),
         controls=jax.vmap(control)(looks.times, states),
         drive=ClosedLoop(policy),
         random=looks.random,
     )
+    return seen, exact
 
 
-@eqx.filter_jit
 def simulate_many(
     env: Env,
     policy: Any,
@@ -193,10 +220,27 @@ def simulate_many(
     observation: ObservationKind = "angles",
     stop_short: bool = False,
 ) -> Trajectory:
-    """Run `simulate` for a batch of keys in one compiled call; every array gets a leading axis, the policy does not."""
+    """Run `simulate` for a batch of keys in one compiled call, and return the states without the sensor's noise.
 
-    def one(key: PRNGKeyArray) -> tuple[Array, Array, Array]:
-        seen = _simulate(env, policy, looks, key, None, step, observation, stop_short)
-        return seen.times, seen.states, seen.controls
+    Every array gets a leading axis; times and the policy do not.
+    """
+    states, controls = _many(env, policy, _instants(env, looks), keys, step, observation, stop_short)
+    times = jnp.broadcast_to(looks.times, states.shape[:2])
+    return Trajectory(times, states, controls, policy if env.hold is None else None, looks.random)
 
-    return Trajectory(*jax.vmap(one)(keys), ClosedLoop(policy), looks.random)
+
+@eqx.filter_jit
+def _many(
+    env: Env,
+    policy: Any,
+    instants: Looks | Instants,
+    keys: Key[Array, " trajectories"],
+    step: float,
+    observation: ObservationKind,
+    stop_short: bool,
+) -> tuple[Array, Array]:
+    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+        seen, exact = _driven(env, policy, instants, key, None, step, observation, stop_short)
+        return exact, seen.controls
+
+    return jax.vmap(one)(keys)

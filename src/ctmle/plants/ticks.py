@@ -15,9 +15,12 @@ from ctmle.envs.base import Env, Noise, sde_step
 from ctmle.envs.observation import ObservationKind
 from ctmle.plants.base import DecidesLooks
 
+MEASURED = 2**31 - 1
+"""Random stream of the sensor at a tick, whose substeps have the streams 0, 1, ..."""
+
 
 class TickPath(eqx.Module):
-    """An episode at every tick. Only the points with `decided`, and the last one, were looked at.
+    """An episode at every tick. Only the points with `decided`, and the last one, were looked at: as `measured`.
 
     `gains` is the integral of the reward over each tick; `discounted` the integral from the last decision to the end of
     the tick, discounted to the time of that decision.
@@ -25,6 +28,7 @@ class TickPath(eqx.Module):
 
     times: Float[Array, "*batch points"]
     states: Float[Array, "*batch points observed"]
+    measured: Float[Array, "*batch points observed"]
     controls: Float[Array, "*batch ticks control"]
     decided: Bool[Array, "*batch ticks"]
     gains: Float[Array, "*batch ticks"]
@@ -58,13 +62,16 @@ def run_ticks(
     times = jnp.asarray(tick_times(controller.tick, env.horizon), x.dtype)
     substeps = max(1, math.ceil(controller.tick / step - 1e-4))
 
+    def measured(x: Array, key: PRNGKeyArray) -> Array:
+        return spec.sensor.measure(spec.observation.encode(x), jax.random.fold_in(key, MEASURED))
+
     def one_tick(carry: tuple, inputs: tuple[Array, Array, PRNGKeyArray]) -> tuple[tuple, tuple]:
         x, memory, left, gained, discount = carry
         t, dt, tick_key = inputs
-        decided = left == 0
+        decided, y = left == 0, measured(x, tick_key)
 
         def look() -> tuple[Any, Array]:
-            now = controller.look(memory, t, spec.observation.encode(x))
+            now = controller.look(memory, t, y)
             ticks = jnp.maximum(jnp.round(controller.next_look(now, t) / controller.tick), 1).astype(jnp.int32)
             return now, ticks
 
@@ -74,14 +81,15 @@ def run_ticks(
         x, gain, discounted = integrate(env, x, u, dt, controller.discount_rate, substeps, tick_key, stop_short)
         gained = gained + discount * discounted
         discount = discount * jnp.exp(-controller.discount_rate * dt)
-        return (x, memory, left - 1, gained, discount), (x, u, decided, gain, gained)
+        return (x, memory, left - 1, gained, discount), (y, x, u, decided, gain, gained)
 
     zero = jnp.zeros((), x.dtype)
     carry = (x, controller.begin(), jnp.zeros((), jnp.int32), zero, zero + 1)
     inputs = (times[:-1], jnp.diff(times), jax.random.split(noise_key, times.shape[0] - 1))
-    _, (later, controls, decided, gains, discounted) = jax.lax.scan(one_tick, carry, inputs)
+    (end, *_), (seen, later, controls, decided, gains, discounted) = jax.lax.scan(one_tick, carry, inputs)
     states = spec.observation.encode(jnp.concatenate([x[None], later]))
-    return TickPath(times, states, controls, decided, gains, discounted)
+    seen = jnp.concatenate([seen, measured(end, noise_key)[None]])
+    return TickPath(times, states, seen, controls, decided, gains, discounted)
 
 
 @eqx.filter_jit
@@ -158,7 +166,7 @@ def looks_of(path: TickPath) -> tuple[Trajectory, Int[Array, ""]]:
     times, controls = path.times[order], path.point_controls[order]
     looks = Trajectory(
         times=times,
-        states=path.states[order],
+        states=path.measured[order],
         controls=controls,
         drive=Recorded(times, controls),
         rewards=path.discounted[order[1:] - 1],

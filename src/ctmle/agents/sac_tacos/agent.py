@@ -28,6 +28,9 @@ LEARNER, ACT, UPDATE, KEEP = 0, 1, 2, 3
 
 STAGE = "updates"
 
+ROUNDING = 1e-6
+"""Share of a period by which a whole number of them may be missed."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "paper": {
@@ -107,6 +110,11 @@ class SacTacos(Agent):
             raise ValueError(
                 f"min_hold {how.min_hold} ticks of {how.tick:g} s are longer than the horizon {spec.horizon:g} s:"
                 " choose shorter holds"
+            )
+        if spec.hold is not None and abs(how.tick / spec.hold - round(how.tick / spec.hold)) > ROUNDING:
+            raise ValueError(
+                f"tick {how.tick:g} is no whole number of the {spec.hold:g} s for which this plant holds a control:"
+                f" choose --tick {spec.hold:g}"
             )
 
     @eqx.filter_jit

@@ -23,10 +23,11 @@ class EvaluateCommand(Part):
     """Test trajectories; none: as many as the run had."""
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: as long as the run's."""
-    rule: Literal["mean", "every"] | None = None
-    """Must the mean reward after the warm-up reach `success`, or every single one? none: the run's rule."""
+    rule: Literal["mean", "every", "goal"] | None = None
+    """Must the mean reward after the warm-up reach `success`, or every single one, or the share of trajectories that
+    are at the goal? none: the run's rule."""
     success: Finite | None = None
-    """Reward that counts as success; none: the run's."""
+    """Reward, or share at the goal, that counts as success; none: the run's."""
     which: Literal["final", "best", "random"] = "final"
     """The last policy; the one whose own training episode went best; or one of a random episode, as in the paper."""
     json: bool = False
@@ -76,10 +77,11 @@ def evaluate(arguments: list[str]) -> None:
         print(json.dumps(result))
         return
     verdict = "success" if score.success else "no success"
-    reached = "at" if score.rule == "mean" else "always at"
+    threshold = f"{experiment.evaluation.success:g} or more"
+    reached = {"mean": f"at {threshold}", "every": f"always at {threshold}", "goal": "at the goal"}[score.rule]
     print(
         f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories ({verdict}),"
-        f" {score.success_share:.0%} of them {reached} {experiment.evaluation.success:g} or more;"
+        f" {score.success_share:.0%} of them {reached};"
         f" {command.which} policy, episode {episode}"
     )
 

@@ -292,7 +292,11 @@ def title(experiment: "Experiment") -> str:
 
 def _verdict(evaluation: "Evaluation", records: Iterable[dict[str, Any]]) -> str:
     first, best, goal = None, -math.inf, evaluation.success
-    name, quantity = ("score", "a score") if evaluation.rule == "mean" else ("lowest_reward", "a lowest reward")
+    name, quantity = {
+        "mean": ("score", "a score"),
+        "every": ("lowest_reward", "a lowest reward"),
+        "goal": ("success_share", "a share at the goal"),
+    }[evaluation.rule]
     for record in records:
         first, best = first or (record if record["success"] else None), max(best, record[name])
     if first is None:

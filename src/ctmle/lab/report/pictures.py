@@ -100,7 +100,8 @@ def plot_learning_curve(path: Path, title: str, evaluation: Evaluation, records:
     )  # fmt: skip
     if all("imagined_score" in r for r in records):
         axes.plot(episodes, [r["imagined_score"] for r in records], "x:", color="grey", label="imagined score")
-    axes.axhline(evaluation.success, color="green", linewidth=1, linestyle="--", label="success")
+    if evaluation.rule != "goal":
+        axes.axhline(evaluation.success, color="green", linewidth=1, linestyle="--", label="success")
     axes.set_xlabel("episode")
     axes.set_ylabel(f"mean reward after {evaluation.warm_up:g} s")
     axes.set_ylim(min(-0.1, *(r["score"] for r in records)), 1.02)
