@@ -12,6 +12,7 @@ from ctmle.envs.base import Spec
 from ctmle.models.world import World
 from ctmle.planning.information import information, stacked
 from ctmle.planning.policy import Feedback, Policy, random_signal, silent_signal
+from ctmle.planning.rollout import step_within
 from ctmle.settings import Count, CountFromZero, Positive, Share, option
 from ctmle.training.updates import Trainer
 
@@ -72,7 +73,8 @@ class SmoothSignals(Exploration):
             strength, gain = SHARES[number % len(SHARES)]
             signal = random_signal(spec, jax.random.fold_in(key, number), waves=WAVES, strength=strength)
             tried.append(Policy(policy.feedback, signal, jnp.asarray(gain, jnp.float32)))
-        told = information(world, spec, stacked(tried), key, max(1, round(seconds / STEP)), STEP)
+        step = step_within(STEP, spec.hold)
+        told = information(world, spec, stacked(tried), key, max(1, round(seconds / step)), step)
         return tried[int(jnp.argmax(told))] if told[0] > self.unsure else policy
 
     def controller(self, state: None, spec: Spec, feedback: Feedback, *, first: bool, key: PRNGKeyArray) -> Policy:

@@ -39,7 +39,8 @@ class Instants(eqx.Module):
         times = np.union1d(seen, ticks)
         at_looks, at_ticks = (np.searchsorted(times, some).astype(np.int32) for some in (seen, ticks))
         columns = (times.astype(np.float32), np.isin(times, ticks), at_looks, at_ticks)
-        return Instants(*jax.device_put(columns), looks.random)
+        merged, ticking, at_looks, at_ticks = jax.device_put(columns)
+        return Instants(merged, ticking, at_looks, at_ticks, random=looks.random)
 
 
 @eqx.filter_jit
