@@ -24,7 +24,7 @@ from ctmle.models.laws import Gap
 from ctmle.models.model import SDE
 from ctmle.models.moments import LinearisedMoments
 from ctmle.models.noise import most_likely_noise
-from ctmle.models.paths import gaps_of, paths_between
+from ctmle.models.paths import Gaps, paths_between
 from ctmle.models.world import SpecReward
 from ctmle.planning import ActorCritic, Policy, init_feedback, plain, random_signal
 from ctmle.plants import simulate
@@ -208,13 +208,13 @@ def test_points_between_two_looks_lie_around_the_path_and_meet_both(longest):
     held = Recorded(jnp.asarray([0.0, times[2]]), jnp.asarray([[0.25], [0.75]]))
     like = Trajectory(jnp.asarray(times), jnp.asarray(states), jnp.zeros((4, 1)), held)
     data, spec = Dataset.empty(like, 1).add(like), two_coordinates(env)
-    gaps = gaps_of(data, 0)
-    paths = paths_between(spec, data, gaps, Falling(), Bridge(), longest)
-    assert int(gaps[1].sum()) == 3
+    gaps = Gaps.of(spec, data, longest, 0)
+    paths = paths_between(gaps, Falling(), Bridge())
+    assert int(gaps.real.sum()) == 3
     assert float(paths.weights.sum()) == pytest.approx(1.0)
     inner = paths.states.shape[1] // 2 - 1
     for row in range(3):
-        place = int(gaps[0][row])
+        place = int(gaps.places[row])
         t = np.linspace(times[place], times[place + 1], inner + 2)
         exact = np.stack([t, 1.5 * t**2 - t], axis=-1)
         ends, above, below = np.split(np.asarray(paths.states[row]), [2, 2 + inner])
@@ -250,9 +250,8 @@ def test_noise_is_found_under_feedback_that_damps_it():
     like = Trajectory(t, states, jnp.zeros((count, 1)), still)
     data = Dataset.empty(like, 1).add(like)
     sde = linear_basis(env, rate)
-    found = most_likely_noise(
-        env.spec, data, gaps_of(data, 0), sde, LinearisedMoments(longest_step=0.01), gap, jnp.ones(1), 0.01
-    )
+    law = LinearisedMoments(longest_step=0.01)
+    found = most_likely_noise(Gaps.of(env.spec, data, gap, 0), sde, law, jnp.ones(1), 0.01)
     assert float(found.noise[0]) == pytest.approx(g, rel=0.05)
     left_over = np.sqrt(np.mean((x[1:] - flow * x[:-1]) ** 2) / gap)
     assert left_over < 0.5 * g
@@ -331,8 +330,8 @@ def walk(level, count: int = 600, seed: int = 0) -> Dataset:
 
 def noise_found(data: Dataset) -> BasisSDE:
     env = LinearQuadratic()
-    law, looks = LinearisedMoments(), gaps_of(data, 0)
-    return most_likely_noise(env.spec, data, looks, linear_basis(env, -0.5), law, 0.1, jnp.ones(1), 0.01, True)
+    gaps = Gaps.of(env.spec, data, 0.1, 0)
+    return most_likely_noise(gaps, linear_basis(env, -0.5), LinearisedMoments(), jnp.ones(1), 0.01, True)
 
 
 def test_noise_that_varies_with_the_state_is_found():

@@ -117,6 +117,7 @@ class ModelBasedAgent(Agent):
         episode, retries, index = self.episode(state), int(state.retries), int(state.stage)
         stages = self._stages(episode)
         name, stage = stages[index]
+        before = state
         if int(state.step) == 0:
             state = self._begin(state, schedule, episode, stages, index)
         count = min(self.chunk, stage.updates - int(state.step))
@@ -125,7 +126,7 @@ class ModelBasedAgent(Agent):
         context = self._context(state, schedule, episode)
         outcome = run_updates(self.part(name), stage.name, context, state.trained[name], span)
         if failed(outcome, self.part(name), stage.name, episode, retries):
-            return eqx.tree_at(lambda s: s.retries, state, state.retries + 1)
+            return eqx.tree_at(lambda s: s.retries, before, before.retries + 1)
         metrics = {**state.metrics, **outcome.metrics}
         state = eqx.tree_at(lambda s: (s.trained[name], s.metrics), state, (outcome.state, metrics))
         step, part = int(state.step) + count, self.part(name)

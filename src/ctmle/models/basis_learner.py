@@ -20,7 +20,7 @@ from ctmle.models.laws import Law, is_long
 from ctmle.models.model import Ensemble
 from ctmle.models.networks import SHORTEST_GAP, root_mean_square
 from ctmle.models.noise import most_likely_noise
-from ctmle.models.paths import Paths, gaps_of, paths_between
+from ctmle.models.paths import Gaps, Paths, paths_between
 from ctmle.models.sde_learner import FIT
 from ctmle.models.world import Context, Learner
 from ctmle.settings import Count, Positive, option
@@ -114,15 +114,14 @@ class BasisLearner(Learner):
     def begin(self, state: BasisFit, context: Context, episode: int) -> BasisFit:
         """Fit everything anew to all data; scales start from those of the episode before."""
         spec, data, known = context.spec, context.data, Kinematics.of(context.spec, self.kinematics)
-        gaps, units = gaps_of(data, episode), _units(spec, known, data)
-        some = jax.tree.map(lambda leaf: leaf[: self.most], gaps)
+        gaps, units = Gaps.of(spec, data, context.longest_gap, episode), _units(spec, known, data)
         for _ in range(MORE_PASSES if is_long(context.longest_gap) else PASSES):
-            paths = paths_between(spec, data, gaps, state.mean.member(0), self._bridge, context.longest_gap)
-            state = self._regressed(state, spec, units, paths, _rows(paths, known, gaps[1]))
-            inflation = _inflation(known, state.posterior, jnp.sum(gaps[1]))
+            paths = paths_between(gaps, state.mean.member(0), self._bridge)
+            state = self._regressed(state, spec, units, paths, _rows(paths, known, gaps.real))
+            inflation = _inflation(known, state.posterior, jnp.sum(gaps.real))
             expected: BasisSDE = state.mean.member(0)
-            told = (self.law, context.longest_gap, inflation, self.floor, self.varying)
-            sde = most_likely_noise(spec, data, some, expected, *told)
+            told = (self.law, inflation, self.floor, self.varying)
+            sde = most_likely_noise(gaps.first(self.most), expected, *told)
             noise = (sde.noise[None], sde.shape[None])
             state = eqx.tree_at(lambda s: (s.mean.stacked.noise, s.mean.stacked.shape), state, noise)
         drawn, mean = draw(state.posterior, jax.random.fold_in(state.key, episode), self.samples), state.posterior.mean
@@ -131,7 +130,7 @@ class BasisLearner(Learner):
             for weights in (mean[None], self.belief.weights(mean, drawn), drawn)
         )
         prior = jnp.stack([prior_scales(each, self.waves, spec.control_size) for each in _unstacked(state.scales)])
-        radius = jnp.asarray(self.belief.radius(state.posterior, prior, int(jnp.sum(gaps[1])), episode))
+        radius = jnp.asarray(self.belief.radius(state.posterior, prior, int(jnp.sum(gaps.real)), episode))
         return eqx.tree_at(lambda s: (s.mean, s.believed, s.samples, s.radius), state, (*ensembles, radius))
 
     def _regressed(self, state: BasisFit, spec: Spec, units: Any, paths: Paths, rows: Rows) -> BasisFit:

@@ -3,15 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from ctmle.data.dataset import Dataset
-from ctmle.envs.base import Spec
 from ctmle.models.basis import BasisSDE
 from ctmle.models.flow import matmul, transposed
 from ctmle.models.gaussian import solve_lower
-from ctmle.models.laws import Law
-from ctmle.models.paths import Block, Looks, gap_of, in_blocks
+from ctmle.models.laws import Gap, Law
+from ctmle.models.paths import Gaps
 
 ROUNDS, SHAPE_ROUNDS = 6, 3
 """Rounds of Fisher scoring of the levels and of the shape. Each moves a logarithm by at most 1."""
@@ -28,20 +26,12 @@ Scores = tuple[Float[Array, "observed gaps"], Float[Array, "observed observed ga
 
 @eqx.filter_jit
 def most_likely_noise(
-    spec: Spec,
-    data: Dataset,
-    looks: Looks,
-    sde: BasisSDE,
-    law: Law,
-    longest_gap: float,
-    inflation: Levels,
-    floor: float,
-    varying: bool = False,
+    gaps: Gaps, sde: BasisSDE, law: Law, inflation: Levels, floor: float, varying: bool = False
 ) -> BasisSDE:
-    """Return the SDE with the noise that makes the gaps from these looks to the next most likely.
+    """Return the SDE with the noise that makes the gaps most likely.
 
     A law knows what noise does between two looks: under steep feedback it comes back amplified. `inflation` makes up
-    for the share of the residuals that the drift has fitted. Looks that only pad are marked by False.
+    for the share of the residuals that the drift has fitted.
 
     Levels come first. With `varying`, the noise of a coordinate then varies with state and control if that gains
     evidence: its logarithm is linear in the powers where a gap begins, with a normal prior of the weights. The evidence
@@ -50,15 +40,15 @@ def most_likely_noise(
     size, functions = len(sde.noise), 1 + len(sde.shape)
     precision = jnp.full(functions, SHAPE_WIDTH**-2).at[0].set(0.0)
 
-    def block(sde: BasisSDE, some: Block) -> tuple[Array, Array, Array]:
-        score, known, powers = _scores(spec, data, some, sde, law, longest_gap, inflation)
+    def block(sde: BasisSDE, gap: Gap, real: Array) -> tuple[Array, Array, Array]:
+        score, known, powers = _scores(gap, real, sde, law, inflation)
         own = known[jnp.arange(size), jnp.arange(size)]
         return score @ powers, jnp.sum(known, -1), jnp.einsum("kn,nf,ng->kfg", own, powers, powers)
 
     def scored(carry: tuple[Array, Array, Array], turn: Array) -> tuple[tuple[Array, Array, Array], None]:
         noise, shape, asked = carry
         now = eqx.tree_at(lambda s: (s.noise, s.shape), sde, (noise, shape))
-        sums = in_blocks(lambda some: block(now, some), data, looks)
+        sums = gaps.in_blocks(lambda gap, real: block(now, gap, real))
         score, known, own = (jnp.sum(leaf, axis=0) for leaf in sums)
         level = jnp.linalg.solve(known + 1e-6 * jnp.eye(size) * jnp.trace(known), score[:, 0])
         step = jnp.zeros((functions, size)).at[0].set(level)
@@ -85,12 +75,9 @@ def _gain(score: Array, known: Array, precision: Array) -> Float[Array, ""]:
     return 0.5 * (white @ white - score[0] ** 2 / level - size)
 
 
-def _scores(
-    spec: Spec, data: Dataset, some: Block, sde: BasisSDE, law: Law, longest_gap: float, inflation: Levels
-) -> Scores:
+def _scores(gap: Gap, real: Bool[Array, " gaps"], sde: BasisSDE, law: Law, inflation: Levels) -> Scores:
     """Return, per gap, the slope of the log-likelihood by the logarithm of each level and its expected square; and the
     powers where the gap begins."""
-    gap = gap_of(spec, data, *some[:2], longest_gap)
 
     def covariance(levels: Levels) -> tuple[Array, tuple[Array, Array]]:
         found, residual = law.seen(eqx.tree_at(lambda s: s.noise, sde, jnp.exp(levels)), gap)
@@ -105,7 +92,7 @@ def _scores(
     share = jnp.stack(shares)  # what each level adds to the whitened covariance
     trace = jnp.trace(share, axis1=-2, axis2=-1)
     score = 0.5 * (jnp.einsum("knsij,nsi,nsj->kn", share, white, white) - trace.sum(-1))
-    real = some[2] & jnp.all(jnp.isfinite(score), axis=0)
+    real = real & jnp.all(jnp.isfinite(score), axis=0)
     known = 0.5 * jnp.einsum("knsij,lnsij->kln", share, share)
     powers = sde.powers(gap.y, gap.control(gap.t, gap.y))[:, 0]
     return jnp.where(real, score, 0.0), jnp.where(real, known, 0.0), powers

@@ -51,6 +51,7 @@ def best_rest(world: World, spec: Spec, box: Box, key: PRNGKeyArray) -> Rest:
     def step(carry: tuple, _: None) -> tuple[tuple, None]:
         points, state = carry
         gradient = jax.grad(lambda points: -jnp.sum(value(points)))(points)
+        gradient = jax.tree.map(lambda leaf: jnp.where(jnp.isfinite(leaf), leaf, 0.0), gradient)  # such a point stays
         updates, state = optimiser.update(gradient, state)
         return (optax.apply_updates(points, updates), state), None
 
