@@ -80,14 +80,14 @@ def _spread(run: Run, folder: RunFolder, trajectories: int) -> Ratios:
     key, seconds = run.stream(TEST, episode), run.evaluation.test_seconds or spec.horizon
     looks = Equidistant(run.evaluation.test_gap, random_looks=False).looks(key, seconds)
     seen = run.plant.run_many(policy, looks, jax.random.split(key, trajectories))
-    found = drifts_at(run.plant.env, agent.learner, state.trained["learner"], seen.states, seen.controls)
+    found = drifts_at(run.simulated.env, agent.learner, state.trained["learner"], seen.states, seen.controls)
     return {_names(run)[i]: float(found.spread[i] / found.error[i]) for i in found.learned}
 
 
 def _names(run: Run) -> tuple[str, ...]:
     """Name the coordinates that the agent sees; by their numbers if they are not those of the state."""
     physical = run.spec.observation.kind == "angles"
-    return run.plant.env.state_names if physical else tuple(map(str, range(run.spec.observation.size)))
+    return run.simulated.env.state_names if physical else tuple(map(str, range(run.spec.observation.size)))
 
 
 def _shown(ratios: Ratios) -> str:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ctmle
+from ctmle.lab.run import Run
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.models.flow import noise_power
 
@@ -44,7 +45,7 @@ def noise_entries(path: str) -> str:
     """Return the learned gg' over the true one, row by row."""
     result = ctmle.load(path)
     assert result.experiment is not None  # its environment is one of ours
-    env, real = result.experiment.env, np.asarray(result.data.real)
+    env, real = Run(result.experiment).simulated.env, np.asarray(result.data.real)
     states, controls = (jnp.asarray(np.asarray(column)[real]) for column in (result.data.states, result.data.controls))
     members = result.model.members
     y, u = (jnp.broadcast_to(column, (members, *column.shape)) for column in (states, controls))

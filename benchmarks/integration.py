@@ -79,7 +79,7 @@ def errors(path: str) -> dict[str, list[float]]:
         raise SystemExit(f"{path}: no checkpoint to read the data from")
     data = run.restore(session.checkpoint).data
     batch = sample_transitions(data, jax.random.key(0), subsequences=40, length=5, chained=False)
-    truth, control = Truth(run.plant.env), batch.drives.control(run.spec)
+    truth, control = Truth(run.simulated.env), batch.drives.control(run.spec)
 
     def drift(t: jax.Array, y: jax.Array) -> jax.Array:
         return truth.drift(y, control(t, y))

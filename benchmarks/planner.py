@@ -59,7 +59,9 @@ class Planning:
         agent = experiment.agent
         assert isinstance(agent, ModelBasedAgent)  # the default agent is one
         assert isinstance(agent.improver, ActorCritic)
-        oracle = Oracle(experiment.env, agent.improver, exploration=agent.exploration, chunk=options.every)
+        oracle = Oracle(
+            Run(experiment).simulated.env, agent.improver, exploration=agent.exploration, chunk=options.every
+        )
         self.run, self.oracle, self.improver = Run(replace(experiment, agent=oracle)), oracle, agent.improver
 
     def acted(self, state: Any) -> Any:

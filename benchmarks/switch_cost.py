@@ -47,7 +47,7 @@ def measure(folder: RunFolder) -> dict[str, float]:
     run, options = Run(experiment), experiment.settings
     policy, episode = run.output(run.restore(folder.read_checkpoint()), "final")
     keys = jax.random.split(jax.random.key(10_000 + options["seed"]), options["test_trajectories"])
-    plant = run.plant
+    plant = run.simulated
     paths = run_many_ticks(plant.env, policy, keys, step=plant.step, observation=plant.observation)
     decisions = np.asarray(paths.decided).sum(axis=1)
     values = (options["sigma"], options["switch_cost"], options["seed"], episode, run.score(policy, episode).mean)

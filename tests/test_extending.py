@@ -14,6 +14,7 @@ from ctmle import envs, registry
 from ctmle.lab.cli.main import main
 from ctmle.lab.cli.train import experiment_from
 from ctmle.lab.experiment import from_json, start, to_json
+from ctmle.lab.systems import spec_of
 from ctmle.schedules import Looks
 
 PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
@@ -85,7 +86,7 @@ def test_a_changed_source_is_said(examples, tmp_path, monkeypatch, caplog):
     copy = tmp_path / "tank.py"
     copy.write_text((examples / "tank.py").read_text())
     content = to_json(start(f"{copy}:Tank"))
-    assert from_json(content, trust=True).env.horizon == 6.0
+    assert spec_of(from_json(content, trust=True).env).horizon == 6.0
     assert caplog.text == ""
     copy.write_text(copy.read_text() + "# changed\n")
     from_json(content, trust=True)

@@ -277,7 +277,7 @@ def test_the_best_rest_is_found(env):
 def test_pooled_starts_go_on_where_the_last_trajectories_ended_and_some_start_anew(width):
     starts = MixedStarts(pool_share=0.5, rest_share=0.2, rest_width=width, box_share=0.3)
     context = context_of(LinearQuadratic(), jnp.asarray([[-3.0], [0.0], [5.0]]))
-    memory = Memory(100.0 + jnp.arange(4000.0)[:, None], jnp.asarray([1.5]), jnp.asarray(0.0))
+    memory = Memory(100.0 + jnp.arange(4000.0)[:, None], jnp.asarray([1.5]), jnp.asarray(0.0), jnp.ones(()))
     _, chosen = starts.sample(starts.prepare(context), memory, jax.random.key(0), 2, 2000, 1.2)
     values = np.asarray(chosen)[..., 0]
     pooled, other = values[:, :1000], values[:, 1000:]
@@ -367,6 +367,9 @@ class Disputed(Members):
     @property
     def noisy(self) -> bool:
         return True
+
+    def member(self, number):
+        raise AssertionError("all members are asked together")
 
     def drift(self, y, u):
         effect = jnp.asarray([1.0, -1.0])[: len(y), None] * jnp.maximum(u[..., 0] - 0.5, 0.0)

@@ -9,8 +9,9 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
 
+from ctmle.agents.kept import EMPTY, Kept
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding
-from ctmle.agents.sac_tacos.memory import EMPTY, LEAST_SPREAD, Decisions, History, Replay, Statistics
+from ctmle.agents.sac_tacos.memory import LEAST_SPREAD, Decisions, Driven, Replay, Statistics
 from ctmle.agents.sac_tacos.networks import action_values, init_actor, init_critics, sample_action, squashed_log_prob
 from ctmle.agents.sac_tacos.soft_actor_critic import (
     SoftActorCritic,
@@ -148,18 +149,19 @@ def test_ring_buffer_keeps_the_newest_in_any_order_of_real_rows(capacity, batche
 
 
 def test_history_keeps_the_newest_trajectory_and_a_sample_with_their_policies():
-    history = History.empty(2, 4, 1, 1, {"weight": jnp.zeros(3)})
+    history = Kept.empty(2, Driven.empty(4, 1, 1, {"weight": jnp.zeros(3)}))
     assert np.all(np.asarray(history.numbers) == EMPTY)
     for number in range(5):
         policy, key = {"weight": jnp.full(3, float(number))}, jax.random.key(number)
-        history = history.add(jnp.asarray(number), numbered_looks(number), jnp.asarray(2 + number), policy, key)
+        driven = Driven.of(numbered_looks(number), jnp.asarray(2 + number), 4, policy)
+        history = history.add(jnp.asarray(number), driven, key)
         assert int(history.numbers[-1]) == number
         for row, held in enumerate(np.asarray(history.numbers)):
             if held != EMPTY:
-                trajectory, kept = history.row(row)
-                assert trajectory.looks == min(2 + held, 4)
-                np.testing.assert_array_equal(trajectory.states, numbered_looks(held).states[: 2 + held])
-                np.testing.assert_array_equal(kept["weight"], held)
+                kept = history.row(row)
+                assert kept.trajectory.looks == min(2 + held, 4)
+                np.testing.assert_array_equal(kept.trajectory.states, numbered_looks(held).states[: 2 + held])
+                np.testing.assert_array_equal(kept.policy["weight"], held)
 
 
 def test_every_trajectory_is_equally_likely_to_stay_in_the_history():
@@ -169,10 +171,11 @@ def test_every_trajectory_is_equally_likely_to_stay_in_the_history():
     @jax.jit
     @jax.vmap
     def sample(key):
-        history, looks = History.empty(kept, 4, 1, 1, {}), numbered_looks(0)
+        driven = Driven.of(numbered_looks(0), jnp.asarray(4), 4, {})
+        history = Kept.empty(kept, Driven.empty(4, 1, 1, {}))
         for number in range(added):
             own = jax.random.fold_in(key, number)
-            history = history.add(jnp.asarray(number), looks, jnp.asarray(4), {}, own)
+            history = history.add(jnp.asarray(number), driven, own)
         return history.numbers
 
     numbers = np.asarray(sample(jax.random.split(jax.random.key(0), runs)))

@@ -84,11 +84,16 @@ def apply(part: Any, changes: dict[str, Any]) -> Any:
 
     Raises ValueError, with a near match, for a name that is no option here, and SettingError for a bad value.
     """
+    return apply_each((part,), changes)[0]
+
+
+def apply_each(parts: tuple[Any, ...], changes: dict[str, Any]) -> tuple[Any, ...]:
+    """Return several parts with some options changed, each in the one that has it, as `apply` does."""
     used: set[str] = set()
-    changed = _rebuilt(part, changes, used)
+    changed = tuple(_rebuilt(part, changes, used) for part in parts)
     for name in changes:
         if name not in used:
-            raise ValueError(no_option(name, changed))
+            raise ValueError(no_option(name, changed[0]))
     return changed
 
 
@@ -163,13 +168,20 @@ def _settings(kind: type) -> tuple[_Setting, ...]:
     hints = types_of(kind)
     if issubclass(kind, Part):
         return tuple(_Setting(f.name, option_name(f), hints[f.name]) for f in fields(kind))  # pyright: ignore[reportArgumentType]
-    names = [name for name in inspect.signature(kind).parameters if name not in STRUCTURE]
+    names = [name for name in inspect.signature(kind).parameters if name not in _structure(kind)]
     return tuple(_Setting(name, name, hints[name]) for name in names if _plain(hints.get(name)))
+
+
+def _structure(kind: type) -> tuple[str, ...]:
+    """Return the fields of a system that are no settings."""
+    return getattr(kind, "structure", STRUCTURE)
 
 
 def _plain(hint: Any) -> bool:
     """Tell whether a value of this type can be typed on a command line."""
-    return all(kind in (bool, int, float, str, type(None)) or get_origin(kind) is Literal for kind in _kinds(hint))
+    return all(
+        kind in (bool, int, float, str, type(None)) or get_origin(kind) in (Literal, tuple) for kind in _kinds(hint)
+    )
 
 
 def _kinds(hint: Any) -> list[Any]:
@@ -188,6 +200,9 @@ def _rebuilt(part: Any, changes: dict[str, Any], used: set[str]) -> Any:
             value = _rebuilt(value, changes, used)
         arguments[setting.field] = value
         changed = changed or value is not before
+    if not isinstance(part, Part):
+        parameters = inspect.signature(type(part)).parameters
+        arguments |= {name: getattr(part, name) for name in getattr(type(part), "structure", ()) if name in parameters}
     return type(part)(**arguments) if changed else part
 
 

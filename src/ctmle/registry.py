@@ -130,5 +130,22 @@ BELIEFS = Registry(
         "penalty": "ctmle.models.belief:Penalty",
     },
 )
+REWARDS = Registry(
+    "reward",
+    "ctmle.rewards",
+    {
+        "known": "ctmle.models.world:KnownReward",
+        "learned": "ctmle.models.learned_reward:LearnedReward",
+    },
+)
+SURVIVALS = Registry(
+    "survival",
+    "ctmle.survivals",
+    {
+        "never-ends": "ctmle.models.world:NeverEnds",
+        "given": "ctmle.models.world:GivenSurvival",
+        "learned": "ctmle.models.learned_survival:LearnedSurvival",
+    },
+)
 
-REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, LEARNERS, OBJECTIVES, LAWS, BELIEFS)
+REGISTRIES = (ENVIRONMENTS, AGENTS, SCHEDULES, LEARNERS, OBJECTIVES, LAWS, BELIEFS, REWARDS, SURVIVALS)

@@ -1,7 +1,7 @@
 """Agents with a learned model: gather data, fit, improve a policy in the model, act, look again."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -11,7 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Experience, Past, Progress
+from ctmle.agents.kept import EMPTY, Kept
 from ctmle.data.dataset import Dataset
+from ctmle.data.starts import with_starts
 from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
 from ctmle.models.basis_learner import BasisLearner
@@ -28,11 +30,14 @@ TRAINED = ("learner", "reward", "survival", "improver", "exploration")
 """Parts with a state, in the order in which an episode trains them."""
 
 INIT_STREAMS = {"learner": 0, "improver": 1}
-LOOKS, EXPLORE, ASK = 2, 3, 7
+LOOKS, EXPLORE, ASK, KEEP = 2, 3, 7, 8
 """Random streams. Stages have their own; those of parts without an entry follow from their names."""
 
 READY = -1
 """The stage of an agent that is ready to act."""
+
+POLICIES_KEPT = 32
+"""Policies kept of those that drove a plant with recorded controls: a uniform sample."""
 
 ROOM = 32
 """Episodes that there is room for at first. With more data the dataset grows, and programs compile anew."""
@@ -55,6 +60,8 @@ class AgentState(eqx.Module):
     retries: Int[Array, ""]
     """Failures in this episode."""
     metrics: dict[str, Float[Array, ""]]
+    kept: Kept | None = None
+    """Arrays of the policies that drove, where controls are held: the data has those of closed loops itself."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,9 @@ class ModelBasedAgent(Agent):
     improver: Improver = ActorCritic()
     exploration: Exploration = SmoothSignals()
     reward: Reward = KnownReward()
+    """What policies are improved for: the reward that the system states; one that is learned from what it paid."""
     survival: Survival = NeverEnds()
+    """How episodes end before their time: never; at a rate that the system states; at one that is learned."""
     trajectories_per_episode: Count = 1
     """[N_inc] Trajectories of the policy added to the data after each episode."""
     trajectory_seconds: Positive | None = None
@@ -86,6 +95,8 @@ class ModelBasedAgent(Agent):
             raise ValueError(f"particles {particles} is fewer than one for each of the {members} ensemble members")
 
     def fits(self, spec: Spec, schedule: Schedule) -> None:
+        self.reward.fits(spec)
+        self.survival.fits(spec)
         for seconds in (self.seconds(spec, 0), self.seconds(spec), self.longest(spec)):
             schedule.fits(seconds)
 
@@ -94,10 +105,11 @@ class ModelBasedAgent(Agent):
         zero = jnp.asarray(0, jnp.int32)
         names = [metric for name in TRAINED for metric in self.part(name).metrics]
         trained["improver"] = self.improver.joined(trained["improver"], self._world(trained))
+        policy = plain(spec, self.improver.feedback(trained["improver"]))
         return AgentState(
             spec=spec,
             key=key,
-            data=_no_data(spec, plain(spec, self.improver.feedback(trained["improver"])), self.room()),
+            data=_no_data(spec, policy, self.room()),
             trained=trained,
             driven=zero,
             known=zero,
@@ -105,6 +117,7 @@ class ModelBasedAgent(Agent):
             step=zero,
             retries=zero,
             metrics={name: jnp.zeros(()) for name in names},
+            kept=None if spec.hold is None else Kept.empty(POLICIES_KEPT, eqx.filter(policy, eqx.is_array)),
         )
 
     def ready(self, state: AgentState) -> bool:
@@ -145,10 +158,10 @@ class ModelBasedAgent(Agent):
         while not self.ready(state):
             state = self.advance(state, schedule)
         spec, number = state.spec, int(state.driven)
-        episode, place = self._place(number)
+        episode = self._place(number)[0]
         looks_key = jax.random.fold_in(jax.random.fold_in(state.key, LOOKS), number)
         looks = schedule.looks(looks_key, self.seconds(spec, episode), episode, self.advice(state))
-        if episode > 0 and place >= self.exploration.per_episode:
+        if self._own(number):
             ask_key = jax.random.fold_in(jax.random.fold_in(state.key, ASK), number)
             own = (self.policy(state), self.world(state), spec, self.seconds(spec, episode), ask_key)
             return state, self.exploration.acting(*own), looks
@@ -165,8 +178,11 @@ class ModelBasedAgent(Agent):
         """
         before = self.episode(state)
         trajectory = checked(trajectory, state.spec, self.seconds(state.spec, before))
-        added = (state.data.add(trajectory), state.driven + 1)
-        state = eqx.tree_at(lambda s: (s.data, s.driven), state, added)
+        kept, number = state.kept, int(state.driven)
+        if kept is not None and self._own(number):
+            key = jax.random.fold_in(jax.random.fold_in(state.key, KEEP), number)
+            kept = kept.add(jnp.asarray(self._own_before(number)), eqx.filter(self.policy(state), eqx.is_array), key)
+        state = replace(state, data=state.data.add(trajectory), driven=state.driven + 1, kept=kept)
         if self.episode(state) == before or not self._due(state):
             return _at(state, READY, 0)
         return _at(eqx.tree_at(lambda s: s.retries, state, jnp.asarray(0, jnp.int32)), 0, 0)
@@ -210,7 +226,12 @@ class ModelBasedAgent(Agent):
         learner, hazard = trained["learner"], self.survival.hazard(trained["survival"])
         reward = self.reward.reward(trained["reward"])
         return World(
-            self.learner.sde(learner), reward, hazard, self.learner.plausible(learner), self.learner.optimist(learner)
+            self.learner.sde(learner),
+            reward,
+            hazard,
+            self.learner.plausible(learner),
+            self.learner.optimist(learner),
+            self.reward.unit(trained["reward"]),
         )
 
     def advice(self, state: AgentState) -> Advice:
@@ -218,12 +239,16 @@ class ModelBasedAgent(Agent):
         return Advice()
 
     def history(self, state: AgentState) -> list[Past]:
+        own = [row for row in range(int(state.driven)) if self._own(row)]
+        if state.kept is None:
+            seen = [state.data.trajectory(row) for row in own]
+            return [Past(self._place(row)[0], each.policy, each) for row, each in zip(own, seen, strict=True)]
         pasts = []
-        for row in range(int(state.driven)):
-            episode, place = self._place(row)
-            if episode > 0 and place >= self.exploration.per_episode:
-                trajectory = state.data.trajectory(row)
-                pasts.append(Past(episode, trajectory.policy, trajectory))
+        for place in state.kept.filled:
+            row = own[int(state.kept.numbers[place])]
+            policy = eqx.combine(state.kept.row(place), self.policy(state))
+            past = (self._place(row)[0], policy, state.data.trajectory(row))
+            pasts.append(Past(*past, sampled=place < POLICIES_KEPT))
         return pasts
 
     def parts(self, state: AgentState) -> dict[str, Any]:
@@ -245,6 +270,8 @@ class ModelBasedAgent(Agent):
             "it learned from more trajectories than it has": not 0 <= int(state.known) <= count,
             "it counts impossible retries": not 0 <= int(state.retries) <= MOST_RETRIES,
             "recorded controls are not where it says": data.drives.flawed,
+            "it kept policies that did not drive": state.kept is not None
+            and bool(np.any((state.kept.numbers < EMPTY) | (state.kept.numbers >= max(driven, 1)))),
         }
         return next((flaw for flaw, found in flaws.items() if found), None)
 
@@ -265,6 +292,16 @@ class ModelBasedAgent(Agent):
         extra = trajectory - self.exploration.initial
         episode, place = divmod(extra, self._per_episode)
         return (0, trajectory) if extra < 0 else (1 + episode, place)
+
+    def _own(self, trajectory: int) -> bool:
+        """Tell whether the trajectory of this number was driven to do well, and not to explore."""
+        episode, place = self._place(trajectory)
+        return episode > 0 and place >= self.exploration.per_episode
+
+    def _own_before(self, trajectory: int) -> int:
+        """Count the trajectories before this one that were driven to do well."""
+        episode, place = self._place(trajectory)
+        return (episode - 1) * self.trajectories_per_episode + place - self.exploration.per_episode
 
     @property
     def _per_episode(self) -> int:
@@ -302,7 +339,7 @@ class ModelBasedAgent(Agent):
 
     def _context(self, state: AgentState, schedule: Schedule, episode: int) -> Context:
         return Context(
-            spec=state.spec,
+            spec=with_starts(state.spec, state.data),
             data=state.data,
             world=self.world(state),
             values=self.improver.values(state.trained["improver"]),

@@ -21,7 +21,11 @@ class Dataset(eqx.Module):
     times: Float[Array, " looks"]
     states: Float[Array, "looks observed"]
     controls: Float[Array, "looks control"]
+    rewards: Float[Array, " looks"]
+    """The integral of the reward from each look to the next; NaN where it was not measured."""
     lengths: Int[Array, " episodes"]
+    ended: Bool[Array, " episodes"]
+    """True for episodes that the plant ended by itself, at their last look."""
     count: Int[Array, ""]
     drives: Drives
     random: bool = eqx.field(static=True)
@@ -38,7 +42,9 @@ class Dataset(eqx.Module):
         drives = Drives.closed(jax.tree.map(lambda leaf: zeros(leaf, episodes), like.policy), episodes)
         times, states, controls = (zeros(column[0], looks) for column in (like.times, like.states, like.controls))
         lengths, count = jnp.zeros(episodes, jnp.int32), jnp.zeros((), jnp.int32)
-        return Dataset(times, states, controls, lengths, count, drives, like.random)
+        return Dataset(
+            times, states, controls, zeros(times[0], looks), lengths, lengths > 0, count, drives, like.random
+        )
 
     @property
     def capacity(self) -> int:
@@ -73,18 +79,28 @@ class Dataset(eqx.Module):
         row, begin = int(data.count), int(data.looks)
         end = begin + trajectory.looks
         looks, episodes = room_for(end, len(data.times)), room_for(row + 1, data.capacity)
-        new = ((data.times, trajectory.times), (data.states, trajectory.states), (data.controls, trajectory.controls))
-        times, states, controls = (with_entries(column, slice(begin, end), values, looks) for column, values in new)
+        rewards = np.full(trajectory.looks, np.nan)
+        if trajectory.rewards is not None:
+            rewards[:-1] = trajectory.rewards
+        seen = (trajectory.times, trajectory.states, trajectory.controls, rewards)
+        columns = zip((data.times, data.states, data.controls, data.rewards), seen, strict=True)
+        by_look = [with_entries(column, slice(begin, end), values, looks) for column, values in columns]
         lengths = with_entries(data.lengths, row, trajectory.looks, episodes)
+        ended = with_entries(data.ended, row, trajectory.ended, episodes)
         drives = data.drives.add(row, _drive(trajectory), episodes)
-        return Dataset(times, states, controls, lengths, jax.device_put(np.int32(row + 1)), drives, data.random)
+        times, states, controls, rewards = by_look
+        count = jax.device_put(np.int32(row + 1))
+        return Dataset(times, states, controls, rewards, lengths, ended, count, drives, data.random)
 
     def trajectory(self, row: int) -> Trajectory:
         """Return the trajectory that was added as the `row`-th, from 0."""
         begin, length = int(self.first[row]), int(self.lengths[row])
         columns = (self.times, self.states, self.controls)
         times, states, controls = (jax.device_put(np.asarray(c)[begin : begin + length]) for c in columns)
-        return Trajectory(times, states, controls, self.drives.one(row), self.random)
+        rewards = np.asarray(self.rewards)[begin : begin + length - 1]
+        rewards = None if np.isnan(rewards).all() else jax.device_put(rewards)
+        drive, ended = self.drives.one(row), bool(self.ended[row])
+        return Trajectory(times, states, controls, drive, self.random, rewards, ended)
 
     def sized(self, looks: int, episodes: int, pieces: int | None, *, closed: bool, random: bool) -> "Dataset":
         """Return an empty dataset for the same system with the sizes and the kinds of drives of one that was saved."""
@@ -95,9 +111,10 @@ class Dataset(eqx.Module):
         none = zeros(self.lengths, episodes)
         policies = jax.tree.map(lambda leaf: zeros(leaf, episodes), self.drives.policies) if closed else None
         recorded = None if pieces is None else Recorded(zeros(self.times, pieces), zeros(self.controls, pieces))
-        times, states, controls = (zeros(column, looks) for column in (self.times, self.states, self.controls))
+        by_look = [zeros(column, looks) for column in (self.times, self.states, self.controls, self.rewards)]
+        times, states, controls, rewards = by_look
         drives = Drives(policies, recorded, none > 0, none, none)
-        return Dataset(times, states, controls, none, self.count, drives, random)
+        return Dataset(times, states, controls, rewards, none, none > 0, self.count, drives, random)
 
     def _check(self, trajectory: Trajectory) -> None:
         if trajectory.random != self.random:

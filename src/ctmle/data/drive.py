@@ -138,11 +138,15 @@ class Drives(eqx.Module):
         """Find the last piece that begins at or before each time (`strictly`: before it), by bisection."""
         assert self.recorded is not None  # callers ask only then
         times, (low, high) = self.recorded.times, (_along(bound, t) for bound in (self.first, self.last))
-        for _ in range(times.shape[0].bit_length()):
+
+        def halved(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = bounds
             middle = (low + high + 1) // 2
             begun = times[middle] < t if strictly else times[middle] <= t
-            low, high = jnp.where(begun, middle, low), jnp.where(begun, high, jnp.maximum(middle - 1, low))
-        return low
+            return jnp.where(begun, middle, low), jnp.where(begun, high, jnp.maximum(middle - 1, low))
+
+        # A loop, because XLA fuses lines of gathers at a cost that grows exponentially.
+        return jax.lax.fori_loop(0, times.shape[0].bit_length(), halved, (low, high))[0]
 
 
 def _along(bound: Int[Array, "episodes *samples"], t: Float[Array, "episodes *points"]) -> Int[Array, "..."]:

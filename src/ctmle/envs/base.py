@@ -62,8 +62,10 @@ class Spec(eqx.Module):
     the spec of an `Env`; for a plant of your own without equations, fill one in.
     """
 
-    state_reward: Callable[[State, Control], Scalar]
-    state_reset: Callable[[PRNGKeyArray], State]
+    state_reward: Callable[[State, Control], Scalar] | None
+    """None: the reward is not known, and has to be learned from what the plant pays."""
+    state_reset: Callable[[PRNGKeyArray], State] | None
+    """None: what is known of starts is where episodes started."""
     observation: Observation
     control_low: tuple[float, ...] = eqx.field(static=True)
     control_high: tuple[float, ...] = eqx.field(static=True)
@@ -75,20 +77,31 @@ class Spec(eqx.Module):
     """Seconds for which a control is held, from a measurement to the next one; none: control is continuous."""
     state_goal: Callable[[State], Bool[Array, ""]] | None = None
     """Whether a state is where it should be; none: the reward alone says so."""
+    state_hazard: Callable[[State, Control], Scalar] | None = None
+    """The rate at which episodes end by themselves; none: it is not known, or they never do."""
 
     @property
     def control_size(self) -> int:
         return len(self.control_low)
 
     def reset(self, key: PRNGKeyArray) -> Float[Array, " observed"]:
-        """Draw a start, as it is observed."""
+        """Draw a start, as it is observed. Starts must be known."""
+        assert self.state_reset is not None  # callers ask only then
         return self.observation.encode(self.state_reset(key))
 
     def reward(self, y: Float[Array, "*batch observed"], u: Float[Array, "*batch control"]) -> Float[Array, "*batch"]:
-        """Compute the reward per unit of time at observed states, for any leading batch axes."""
+        """Compute the reward per unit of time at observed states, for any leading batch axes. It must be known."""
+        assert self.state_reward is not None  # callers ask only then
+        return self._at_states(self.state_reward, y, u)
+
+    def hazard(self, y: Float[Array, "*batch observed"], u: Float[Array, "*batch control"]) -> Float[Array, "*batch"]:
+        """Compute the rate of ends at observed states, for any leading batch axes. It must be known."""
+        assert self.state_hazard is not None  # callers ask only then
+        return self._at_states(self.state_hazard, y, u)
+
+    def _at_states(self, function: Callable[[State, Control], Scalar], y: Observed, u: Observed) -> Observed:
         flat_x = self.observation.decode(y).reshape(-1, self.observation.state_size)
-        rewards = jax.vmap(self.state_reward)(flat_x, u.reshape(-1, u.shape[-1]))
-        return rewards.reshape(y.shape[:-1])
+        return jax.vmap(function)(flat_x, u.reshape(-1, u.shape[-1])).reshape(y.shape[:-1])
 
     def reached(self, y: Float[Array, "*batch observed"]) -> Bool[Array, "*batch"]:
         """Tell which observed states are at the goal, for any leading batch axes. There must be a goal."""

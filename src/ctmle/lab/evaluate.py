@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.envs.base import Env, Spec
 from ctmle.lab.experiment import Evaluation, SuccessRule
+from ctmle.lab.systems import name_of
 from ctmle.models.flow import deviation
 from ctmle.models.world import World
 from ctmle.planning.policy import Feedback
@@ -19,14 +20,14 @@ from ctmle.training.failures import NotFinite
 
 
 class Score(eqx.Module):
-    """Mean reward after the warm-up of each test trajectory, and the lowest reward of each.
+    """Mean reward after the warm-up of each test trajectory (rule return: its return), and the lowest reward of each.
 
     `reached` says of each whether it was at the goal all the time after the warm-up, if the system has a goal.
     """
 
     each: np.ndarray
     lowest: np.ndarray
-    success_at: float
+    success_at: float | None
     rule: SuccessRule
     reached: np.ndarray | None = None
 
@@ -44,8 +45,10 @@ class Score(eqx.Module):
 
     @property
     def success(self) -> bool:
-        judged = {"mean": self.mean, "every": self.lowest_reward, "goal": self.success_share}
-        return judged[self.rule] >= self.success_at
+        if self.success_at is None:
+            return False
+        judged = {"every": self.lowest_reward, "goal": self.success_share}
+        return judged.get(self.rule, self.mean) >= self.success_at
 
     @property
     def success_share(self) -> float:
@@ -53,8 +56,8 @@ class Score(eqx.Module):
         if self.rule == "goal":
             assert self.reached is not None  # Evaluation.fits
             return float(self.reached.mean())
-        judged = self.each if self.rule == "mean" else self.lowest
-        return float((judged >= self.success_at).mean())
+        judged = self.lowest if self.rule == "every" else self.each
+        return 0.0 if self.success_at is None else float((judged >= self.success_at).mean())
 
 
 def evaluate(
@@ -70,6 +73,9 @@ def evaluate(
     evaluation.fits(spec, _owner(plant))
     looks = Equidistant(evaluation.test_gap, random_looks=False).looks(key, evaluation.test_seconds or spec.horizon)
     tests = plant.run_many(controller, looks, jax.random.split(key, evaluation.test_trajectories))
+    if evaluation.rule == "return":
+        paid = np.asarray(tests.rewards, np.float64)
+        return Score(paid.sum(axis=1), paid.min(axis=1), evaluation.success, evaluation.rule)
     rewards = np.asarray(rewards_of(spec, tests.states, tests.controls), dtype=np.float64)
     check_rewards(plant, np.asarray(tests.states, np.float64), rewards, "in a test trajectory")
     after = np.asarray(tests.times)[0] >= evaluation.warm_up
@@ -91,7 +97,7 @@ def check_rewards(plant: Plant, states: np.ndarray, rewards: np.ndarray, where: 
 
 def _owner(plant: Plant) -> str:
     """Name the class to mend if something is wrong with a plant."""
-    return type(plant.env if isinstance(plant, SimulatedSDE) else plant).__name__
+    return name_of(plant.env if isinstance(plant, SimulatedSDE) else plant)
 
 
 def imagined_score(
@@ -102,7 +108,10 @@ def imagined_score(
     step = step_within(step, spec.hold)
     steps = round((evaluation.test_seconds or spec.horizon) / step)
     path = imagine(world, spec, feedback, key, particles, steps, step)
-    return float(jnp.mean(path.rewards[round(evaluation.warm_up / step) :]))
+    if evaluation.rule == "return":
+        unit = 1.0 if world.unit is None else float(world.unit)
+        return float(jnp.mean(jnp.sum(path.earned[:-1], axis=0))) * step * unit
+    return float(jnp.mean(path.earned[round(evaluation.warm_up / step) :]))
 
 
 @eqx.filter_jit

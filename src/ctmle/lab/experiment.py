@@ -5,14 +5,23 @@ import logging
 import sys
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ctmle.agents.base import Agent
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.envs.base import Env, Spec
 from ctmle.envs.observation import ObservationKind
-from ctmle.lab.systems import load_environment, source_digest, system_to_json
-from ctmle.options import apply, build, describe, flat
+from ctmle.lab.systems import (
+    System,
+    is_trusted,
+    load_environment,
+    name_of,
+    options_of,
+    source_digest,
+    spec_of,
+    system_to_json,
+)
+from ctmle.options import apply, apply_each, build, describe, flat
 from ctmle.registry import AGENTS, ENVIRONMENTS, REGISTRIES, no_such
 from ctmle.schedules.base import Schedule
 from ctmle.schedules.grid import Equidistant
@@ -28,7 +37,7 @@ PARTS = ("agent", "schedule", "training", "evaluation", "files")
 
 log = logging.getLogger("ctmle")
 
-SuccessRule = Literal["mean", "every", "goal"]
+SuccessRule = Literal["mean", "every", "goal", "return"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +51,12 @@ class Evaluation(Part):
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: the horizon."""
     rule: SuccessRule = "mean"
-    """What must reach `success`: the mean of all rewards after the warm-up; every single one (ENODE's rule); or the
-    share of the test trajectories that are at the environment's goal all the time after the warm-up."""
-    success: Finite = 0.9
-    """Reward, or share of the test trajectories (rule goal), that counts as success."""
+    """What must reach `success`: the mean of all rewards after the warm-up; every single one (ENODE's rule); the share
+    of the test trajectories that are at the environment's goal all the time after the warm-up; or the mean return, the
+    sum of what the plant itself pays."""
+    success: Finite | None = 0.9
+    """Reward, share of the test trajectories (rule goal) or return (rule return) that counts as success; none: no run
+    is one."""
     test_gap: Positive = 0.05
     """Seconds between the points at which the reward of a test trajectory is taken."""
 
@@ -53,6 +64,10 @@ class Evaluation(Part):
         """Raise ValueError if the rule asks for a goal, and the system has none."""
         if self.rule == "goal" and spec.state_goal is None:
             raise ValueError(f"rule goal needs a goal: write the method {owner}.goal(x), or choose --rule mean")
+        if self.rule != "return" and spec.state_reward is None:
+            raise ValueError(f"rule {self.rule} needs a reward that is known: {owner} is judged by --rule return")
+        if self.rule == "return" and spec.state_reward is not None:
+            raise ValueError(f"rule return is for plants that pay rewards themselves, which {owner} does not")
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,7 @@ class Files(Part):
 class Experiment(Part):
     """Everything that a run is made of."""
 
-    env: Env
+    env: System
     agent: Agent
     environment: str = "pendulum"
     """Name of a registered environment, or where its class is: "file.py:Class" or "package.module:Class"."""
@@ -115,7 +130,8 @@ class Experiment(Part):
         return apply(self, {name: value for name, value in options.items() if name not in ORIGIN})
 
     def check(self) -> None:
-        horizon, evaluation, training = self.env.horizon, self.evaluation, self.training
+        spec = spec_of(self.env, self.training.observation if isinstance(self.env, Env) else "angles")
+        horizon, evaluation, training = spec.horizon, self.evaluation, self.training
         tested = evaluation.test_seconds or horizon
         scored = min(tested, horizon)
         if evaluation.warm_up >= scored:
@@ -132,15 +148,15 @@ class Experiment(Part):
             raise ValueError(
                 f"test_seconds must be the horizon {horizon:g} s for {self.algorithm}, whose policy sees the time to go"
             )
-        evaluation.fits(self.env.spec, type(self.env).__name__)
-        self._check_steps(tested)
-        self.agent.fits(self.env.spec_for(training.observation), self.schedule)
+        evaluation.fits(spec, name_of(self.env))
+        self._check_steps(spec, tested)
+        self.agent.fits(spec, self.schedule)
 
-    def _check_steps(self, tested: float) -> None:
+    def _check_steps(self, spec: Spec, tested: float) -> None:
         """Refuse trajectories of too many steps."""
-        settings, horizon = {**flat(self.agent), **flat(self.schedule)}, self.env.horizon
+        settings, horizon = {**flat(self.agent), **flat(self.schedule)}, spec.horizon
         agent = self.agent
-        seconds = agent.longest(self.env.spec) if isinstance(agent, ModelBasedAgent) else horizon
+        seconds = agent.longest(spec) if isinstance(agent, ModelBasedAgent) else horizon
         gap, samples = settings.get("gap", seconds), settings.get("policy_samples")
         imagined = samples * gap if samples else settings.get("policy_horizon", 1.0)
         for name, step, lasting in (
@@ -163,12 +179,13 @@ def start(environment: str = "pendulum", agent: str = "ct-mle", preset: str = "d
     make, presets = AGENTS.load(agent), presets_of(agent)
     if preset not in presets:
         raise ValueError(no_such(f"preset of {agent}", preset, list(presets)))
-    env: Env = cast(Any, load_environment(environment))()
-    tuned = [env.tuned.get(name, {}) for name in ("", agent, f"{agent} {preset}")]
+    env = load_environment(environment)()
+    tuned: list[dict[str, Any]] = [options_of(env).get(name, {}) for name in ("", agent, f"{agent} {preset}")]
     # A system may be over before the usual warm-up is, and say so in its options.
     options = {"warm_up": Evaluation.warm_up, **tuned[0], **tuned[1], **presets[preset], **tuned[2]}
-    evaluation = Evaluation(warm_up=0.0)
-    return Experiment(env, make(), environment, agent, preset, evaluation=evaluation).changed(options)
+    parts = (env, make(), Equidistant(), Training(), Evaluation(warm_up=0.0), Files())
+    env, agent_, *others = apply_each(parts, options)
+    return Experiment(env, agent_, environment, agent, preset, *others)
 
 
 def presets_of(agent: str) -> dict[str, dict[str, Any]]:
@@ -201,12 +218,12 @@ def from_json(content: dict[str, Any], environment: str | None = None, *, trust:
     """
     system = content["system"]
     asked = environment or system["environment"]
-    if environment is None and not trust and asked not in ENVIRONMENTS.names:
+    if environment is None and not trust and not is_trusted(asked):
         raise ValueError(
             f"this run's environment is code from outside ctmle, {asked}: name it again with --environment, or pass"
             " --trust to import it"
         )
-    env: Env = cast(Any, load_environment(asked))(**{name: build(value) for name, value in system["settings"].items()})
+    env = load_environment(asked)(**{name: build(value) for name, value in system["settings"].items()})
     if system["source"] is not None and source_digest(env) != system["source"] and asked not in ENVIRONMENTS.names:
         log.warning("the source of %s has changed since this run was made", asked)
     parts = parts_from_json(content, trust=trust)

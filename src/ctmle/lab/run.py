@@ -17,8 +17,9 @@ from jaxtyping import PRNGKeyArray
 from ctmle.agents.base import Agent, Experience, Progress
 from ctmle.agents.model_based import ModelBasedAgent
 from ctmle.data.dataset import Dataset
+from ctmle.data.starts import with_starts
 from ctmle.data.trajectory import Trajectory
-from ctmle.envs.base import Spec
+from ctmle.envs.base import Env, Spec
 from ctmle.envs.check import check_env
 from ctmle.lab.evaluate import (
     Score,
@@ -33,6 +34,7 @@ from ctmle.lab.experiment import MOST_STEPS, Experiment
 from ctmle.lab.storage.run_folder import Checkpoint
 from ctmle.lab.storage.tensors import Layout, layout_of
 from ctmle.lab.storage.trees import check_layout, fill
+from ctmle.lab.systems import name_of, plant_of
 from ctmle.options import flat
 from ctmle.plants.simulated import SimulatedSDE
 from ctmle.registry import ENVIRONMENTS
@@ -63,13 +65,21 @@ class Run:
 
     def __init__(self, experiment: Experiment):
         """Raise ValueError if the environment is one of the user's own and something is wrong with it."""
-        if ENVIRONMENTS.name_of(type(experiment.env)) is None:
-            check_env(experiment.env)
+        system, training = experiment.env, experiment.training
+        if isinstance(system, Env) and ENVIRONMENTS.name_of(type(system)) is None:
+            check_env(system)
         self.experiment = experiment
         self.agent, self.schedule, self.evaluation = experiment.agent, experiment.schedule, experiment.evaluation
-        self.plant = SimulatedSDE(experiment.env, experiment.training.step, experiment.training.observation)
+        self.plant = plant_of(system, training.step, training.observation)
         self.spec = self.plant.spec
         self.key = jax.random.key(experiment.training.seed)
+
+    @property
+    def simulated(self) -> SimulatedSDE:
+        """The plant of an SDE. Raises ValueError for one without equations."""
+        if not isinstance(self.plant, SimulatedSDE):
+            raise ValueError(f"{name_of(self.experiment.env)} is a plant without equations: this needs an SDE")
+        return self.plant
 
     def stream(self, purpose: int, number: int = 0) -> PRNGKeyArray:
         return jax.random.fold_in(jax.random.fold_in(self.key, purpose), number)
@@ -126,7 +136,7 @@ class Run:
         count = (last - progress.episode + 1) * agent.trajectories_per_episode
         numbers = range(progress.trajectories, progress.trajectories + count)
         keys = jnp.stack([self.stream(PLANT, number) for number in numbers])
-        state = agent.practise(state, self.plant, keys)
+        state = agent.practise(state, self.simulated, keys)
         progress = dataclasses.replace(agent.progress(jax.block_until_ready(state)), episode=last)
         seconds["updates_seconds"] += time.perf_counter() - started
         # All data but that of the last episode, whose trajectories are taken to be as its last one.
@@ -175,7 +185,8 @@ class Run:
         key, what = self.stream(PLANT, progress.trajectories), f"trajectory {progress.trajectories}"
         what = f"{what} (episode {progress.episode})"
         trajectory = self.plant.run(policy, looks, key, what)
-        self._rewards(trajectory, what)
+        if self.spec.state_reward is not None:
+            self._rewards(trajectory, what)
         return trajectory
 
     def _record(self, state: Any, progress: Progress, known: Experience) -> Record:
@@ -186,6 +197,7 @@ class Run:
         return {
             "episode": episode,
             "score": score.mean,
+            **({"return": score.mean} if score.rule == "return" else {}),
             "score_se": score.standard_error,
             "success": score.success,
             "success_share": score.success_share,
@@ -208,7 +220,7 @@ class Run:
         world, last = agent.world(state), agent.history(state)[-1].trajectory
         imagined = imagined_score(
             world,
-            self.spec,
+            with_starts(self.spec, state.data),
             agent.policy(state).feedback,
             self.stream(IMAGINATION, episode),
             self.evaluation,
@@ -217,17 +229,21 @@ class Run:
         if not world.sde.noisy:
             return {"imagined_score": imagined}
         y, u = last.states, last.controls
-        return {
-            "imagined_score": imagined,
-            "diffusion_learned": np.asarray(learned_diffusion(world, y, u), float).tolist(),
-            "diffusion_true": np.asarray(observed_diffusion(self.plant.env, self.spec, y, u), float).tolist(),
-        }
+        learned = np.asarray(learned_diffusion(world, y, u), float).tolist()
+        found = {"imagined_score": imagined, "diffusion_learned": learned}
+        if not isinstance(self.plant, SimulatedSDE):
+            return found
+        true = np.asarray(observed_diffusion(self.plant.env, self.spec, y, u), float)
+        return {**found, "diffusion_true": true.tolist()}
 
     def episode_score(self, trajectory: Trajectory) -> float:
         """Average the reward after the warm-up at the looks of a training trajectory: costs no test trajectories.
 
-        A trajectory that ends before the warm-up is scored over all of its looks.
+        A trajectory that ends before the warm-up is scored over all of its looks. Under the rule return it is the sum
+        of what was paid.
         """
+        if self.evaluation.rule == "return":
+            return float(np.sum(np.asarray(trajectory.rewards, np.float64)))
         rewards = self._rewards(trajectory, "a trajectory of an episode")
         counted = np.asarray(trajectory.times) >= self.evaluation.warm_up
         return float(rewards[counted if counted.any() else slice(None)].mean())

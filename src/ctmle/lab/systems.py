@@ -4,6 +4,8 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -12,11 +14,23 @@ from typing import Any
 from ctmle.envs.base import Env, Spec, sensor_with
 from ctmle.envs.observation import Observation, ObservationKind
 from ctmle.options import describe
+from ctmle.plants.base import Plant
+from ctmle.plants.simulated import SimulatedSDE
 from ctmle.registry import ENVIRONMENTS
 
+System = Env | Plant
+"""What can be controlled: an SDE, which is simulated, or a plant that runs by itself."""
 
-def load_environment(name: str) -> type[Env]:
-    """Import an environment by its registered name, as "file.py:Class" or as "package.module:Class"."""
+GYMNASIUM = "gymnasium:"
+"""What names of Gymnasium environments begin with."""
+
+
+def load_environment(name: str) -> Callable[..., System]:
+    """Import an environment by its registered name, as "file.py:Class", "package.module:Class" or "gymnasium:ID"."""
+    if name.startswith(GYMNASIUM):
+        from ctmle.plants.gymnasium import GymnasiumPlant
+
+        return partial(GymnasiumPlant, name.removeprefix(GYMNASIUM))
     if ":" not in name:
         return ENVIRONMENTS.load(name)
     place, _, kind = name.rpartition(":")
@@ -29,8 +43,53 @@ def load_environment(name: str) -> type[Env]:
     raise ValueError(f"{place} has no subclass of ctmle.envs.Env called '{kind}': {there}")
 
 
-def location_of(env: Env) -> str:
+def system_of(given: Any) -> System:
+    """Return the system behind what a user gave: an environment, a plant, or an environment of Gymnasium."""
+    if isinstance(given, SimulatedSDE):
+        return given.env
+    if isinstance(given, Env | Plant):
+        return given
+    if hasattr(given, "action_space"):
+        from ctmle.plants.gymnasium import GymnasiumPlant
+
+        return GymnasiumPlant.of(given)
+    raise ValueError(f"{type(given).__name__} is no system: give an envs.Env, a plant or a Gymnasium environment")
+
+
+def is_trusted(environment: str) -> bool:
+    """Tell whether a run folder may name this environment: it is registered here, or with Gymnasium by its plain id."""
+    plain = environment.startswith(GYMNASIUM) and environment.count(":") == 1
+    return plain or environment in ENVIRONMENTS.names
+
+
+def spec_of(system: System, observation: ObservationKind = "angles") -> Spec:
+    """Return what an agent may know of a system."""
+    return system.spec_for(observation) if isinstance(system, Env) else system.spec
+
+
+def plant_of(system: System, step: float, observation: ObservationKind) -> Plant:
+    """Return what is driven: an SDE is simulated. Raises ValueError for coordinates that a plant does not have."""
+    if isinstance(system, Env):
+        return SimulatedSDE(system, step, observation)
+    if observation != "angles":
+        raise ValueError(f"observation {observation}: {name_of(system)} is seen as it comes: choose angles")
+    return system
+
+
+def options_of(system: System) -> dict[str, dict[str, Any]]:
+    """Return the options that suit a system: for every agent under "", for one agent under its name."""
+    return getattr(system, "tuned", {})
+
+
+def name_of(system: System) -> str:
+    """Name a system in a sentence: its id, or its class."""
+    return getattr(system, "id", type(system).__name__)
+
+
+def location_of(env: System) -> str:
     """Say where an environment's class can be imported from: its registered name, a module, or a file."""
+    if hasattr(env, "id"):
+        return f"{GYMNASIUM}{name_of(env)}"
     kind = type(env)
     registered = ENVIRONMENTS.name_of(kind)
     if registered is not None:
@@ -40,16 +99,17 @@ def location_of(env: Env) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def system_to_json(env: Env, environment: str, observation: ObservationKind) -> dict[str, Any]:
+def system_to_json(env: System, environment: str, observation: ObservationKind) -> dict[str, Any]:
     """Write down an environment: where its class is, its settings, a digest of its source, and what an agent knows."""
     place, _, kind = environment.rpartition(":")
-    spec = env.spec_for(observation)
+    spec = spec_of(env, observation)
+    names = env.state_names if isinstance(env, Env) else [f"y{i}" for i in range(spec.observation.state_size)]
     return {
         "environment": f"{Path(place).absolute()}:{kind}" if place.endswith(".py") else environment,
         "settings": describe(env)["settings"],
         "source": source_digest(env),
         "spec": {
-            "state_names": list(env.state_names),
+            "state_names": list(names),
             "angles": list(spec.observation.angles),
             "observation": spec.observation.kind,
             "control_low": list(spec.control_low),
@@ -57,7 +117,8 @@ def system_to_json(env: Env, environment: str, observation: ObservationKind) -> 
             "horizon": spec.horizon,
             "kinematics": [list(pair) for pair in spec.kinematics],
             "hold": spec.hold,
-            "sensor_noise": env.sensor_noise,
+            "sensor_noise": getattr(env, "sensor_noise", 0.0),
+            "unknown": [name for name in UNKNOWN if getattr(spec, name) is None],
         },
     }
 
@@ -75,11 +136,18 @@ def spec_from_json(content: dict[str, Any]) -> Spec:
     kinematics = tuple((position, velocity) for position, velocity in content.get("kinematics", ()))
     sensor = sensor_with(content.get("sensor_noise", 0.0))
     known = {"sensor": sensor, "kinematics": kinematics, "hold": content.get("hold")}
-    return Spec(missing, missing, observation, *bounds, content["horizon"], **known)
+    reward, reset = (None if name in content.get("unknown", ()) else missing for name in UNKNOWN)
+    return Spec(reward, reset, observation, *bounds, content["horizon"], **known)
 
 
-def source_digest(env: Env) -> str | None:
+UNKNOWN = ("state_reward", "state_reset")
+"""What a spec need not know."""
+
+
+def source_digest(env: System) -> str | None:
     """Return a digest of the source file of an environment's class; None if there is none to read."""
+    if not isinstance(env, Env):
+        return None
     try:
         source = inspect.getsourcefile(type(env))
         return None if source is None else hashlib.sha256(Path(source).read_bytes()).hexdigest()

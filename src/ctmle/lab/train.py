@@ -7,7 +7,6 @@ from typing import Any
 
 from ctmle.agents.base import Agent
 from ctmle.agents.ct_mle import CTMLE
-from ctmle.envs.base import Env
 from ctmle.lab.experiment import Evaluation, Experiment, Files, Training, parts_from_json
 from ctmle.lab.machine import numerics
 from ctmle.lab.run import Record, Run, Saved
@@ -16,10 +15,10 @@ from ctmle.lab.storage.files import only_writer
 from ctmle.lab.storage.log import read_records
 from ctmle.lab.storage.run_folder import RunFolder
 from ctmle.lab.storage.trees import save_tree
-from ctmle.lab.systems import location_of, spec_from_json
+from ctmle.lab.systems import is_trusted, location_of, options_of, spec_from_json, system_of
 from ctmle.options import apply, flat
 from ctmle.plants.simulated import SimulatedSDE
-from ctmle.registry import AGENTS, ENVIRONMENTS
+from ctmle.registry import AGENTS
 from ctmle.schedules.base import Schedule
 from ctmle.schedules.grid import Equidistant
 
@@ -63,9 +62,9 @@ class Result:
 
 
 def train(
-    plant_or_env: SimulatedSDE | Env,
-    agent: Agent = CTMLE(),
-    schedule: Schedule = Equidistant(0.125),
+    plant_or_env: Any,
+    agent: Agent | None = None,
+    schedule: Schedule | None = None,
     *,
     episodes: int = 5,
     seed: int = 0,
@@ -75,27 +74,32 @@ def train(
 ) -> Result:
     """Learn to control a system; test the policy after every episode.
 
+    The system is an environment of ctmle or of your own (`envs.Env`), a plant, or a Gymnasium environment. Without an
+    agent it is CT-MLE; without a schedule it looks every 0.125 s, or as the system suggests.
+
     Without `out` nothing is written; with it, the folder is the one that `ctmle train` makes. `progress` is called with
     the record of every episode. Raises ValueError for settings that do not fit together or a system that
     `envs.check_env` finds fault with.
     """
-    plant = SimulatedSDE(plant_or_env) if isinstance(plant_or_env, Env) else plant_or_env
-    training = Training(plant.observation, plant.step, episodes, seed=seed)
+    system, training = system_of(plant_or_env), Training(episodes=episodes, seed=seed)
+    if isinstance(plant_or_env, SimulatedSDE):
+        training = replace(training, observation=plant_or_env.observation, step=plant_or_env.step)
+    chosen: Agent = _suited(CTMLE(), options_of(system).get("ct-mle", {})) if agent is None else agent
     experiment = Experiment(
-        plant.env,
-        agent,
-        location_of(plant.env),
-        algorithm=_name_of(agent),
-        schedule=schedule,
+        system,
+        chosen,
+        location_of(system),
+        algorithm=_name_of(chosen),
+        schedule=schedule or _suited(Equidistant(0.125), options_of(system).get("", {})),
         training=training,
-        evaluation=evaluation or apply(Evaluation(), _tuned(plant.env)),
+        evaluation=evaluation or _suited(Evaluation(), options_of(system).get("", {})),
         files=Files(None if out is None else str(out)),
     )
     watcher = _Calls(progress)
     if out is not None:
         session = Session.begin(experiment)
         state = session.train((watcher,))
-        return Result(agent, state, session.folder.read_metrics(), experiment)
+        return Result(chosen, state, session.folder.read_metrics(), experiment)
     job = Run(experiment)
     state, records = job.init(), []
     for moment in job.steps(state):
@@ -103,7 +107,7 @@ def train(
         if moment.record is not None:
             records.append(moment.record)
             watcher.episode(moment.record)
-    return Result(agent, state, records, experiment)
+    return Result(chosen, state, records, experiment)
 
 
 def load(folder: str | Path, environment: str | None = None, *, trust: bool = False) -> Result:
@@ -114,7 +118,7 @@ def load(folder: str | Path, environment: str | None = None, *, trust: bool = Fa
     """
     there = RunFolder.open(folder)
     content, experiment = there.read_settings(), None
-    if trust or environment is not None or content["system"]["environment"] in ENVIRONMENTS.names:
+    if trust or environment is not None or is_trusted(content["system"]["environment"]):
         job = Run(there.read_experiment(environment, trust=trust))
         saved, experiment = job.saved, job.experiment
     else:
@@ -126,10 +130,10 @@ def load(folder: str | Path, environment: str | None = None, *, trust: bool = Fa
     return Result(saved.agent, saved.restore(checkpoint), records, experiment)
 
 
-def _tuned(env: Env) -> dict[str, Any]:
-    """Return the options of an evaluation that an environment suggests."""
-    known = flat(Evaluation())
-    return {name: value for name, value in env.tuned.get("", {}).items() if name in known}
+def _suited(part: Any, options: dict[str, Any]) -> Any:
+    """Return a part with those of a system's options that it has."""
+    known = flat(part)
+    return apply(part, {name: value for name, value in options.items() if name in known})
 
 
 def _name_of(agent: Agent) -> str:

@@ -6,12 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Spec
-from ctmle.models.basis import GIVEN, BasisSDE, products, with_weights
+from ctmle.models.basis import GIVEN, BasisSDE, functions_of, input_sizes, with_weights
 from ctmle.models.belief import Belief, MeanAndSamples, Optimist
 from ctmle.models.bridge import Bridge
 from ctmle.models.evidence import LEAST_LEFT, Posterior, Rows, Scales, Waves, most_likely, posterior, prior_scales
@@ -25,9 +24,6 @@ from ctmle.models.sde_learner import FIT
 from ctmle.models.world import Context, Learner
 from ctmle.settings import Count, Positive, option
 from ctmle.training.updates import Stage, Step, Update
-
-LEAST_INPUT = 0.1
-"""Smallest scale of an input: what hardly moved in a first trial may move later."""
 
 PASSES, MORE_PASSES = 2, 4
 """Times that the drift is regressed, and in long gaps: where a path goes between looks follows from the time before."""
@@ -77,22 +73,12 @@ class BasisLearner(Learner):
         base, phases, key = jax.random.split(key, 3)
         known = Kinematics.of(spec, self.kinematics)
         learned, inputs = len(known.learned), spec.observation.feature_size + spec.control_size
-        rows, _ = products(inputs, spec.control_size)
-        functions = 1 + inputs + len(rows) + self.waves
-        waves = Waves(
-            jax.random.normal(base, (learned, inputs, self.waves)) / (2 * np.pi),
-            jax.random.uniform(phases, (learned, self.waves)),
-        )
-        found = Posterior(
-            jnp.zeros((learned, functions)),
-            jnp.zeros((learned, functions, functions)),
-            jnp.ones(learned),
-            jnp.zeros(learned),
-            jnp.zeros(learned),
-        )
+        powers, functions = (functions_of(inputs, spec.control_size, count) for count in (0, self.waves))
+        waves = Waves.drawn((base, phases), learned, inputs, self.waves)
+        found = Posterior.empty(learned, functions)
         scales = Scales.initial(learned, inputs)
         units = (jnp.ones(inputs), jnp.ones(learned))
-        noise = (jnp.full(known.size, self.floor), jnp.zeros((inputs + len(rows), known.size)))
+        noise = (jnp.full(known.size, self.floor), jnp.zeros((powers - 1, known.size)))
 
         def ensemble(count: int) -> Ensemble:
             weights = jnp.zeros((count, learned, functions))
@@ -208,16 +194,11 @@ def _unstacked(scales: Scales) -> list[Scales]:
 
 @eqx.filter_jit
 def _units(spec: Spec, known: Kinematics, data: Dataset) -> tuple[Array, Array]:
-    """Measure in which units inputs and slopes have size 1: cosines and sines, and controls, by their range."""
-    low, high = jnp.asarray(spec.control_low), jnp.asarray(spec.control_high)
-    features = spec.observation.features(data.states)
-    sizes = jnp.maximum(root_mean_square(features, data.real[:, None].astype(features.dtype)), LEAST_INPUT)
-    circular = jnp.arange(len(sizes)) < 2 * len(spec.observation.angles)
+    """Measure in which units inputs and slopes have size 1."""
     gaps = jnp.maximum(jnp.diff(data.times), SHORTEST_GAP)[:, None]
     slopes = spec.observation.residual(data.states[1:], data.states[:-1]) / gaps
     output = root_mean_square(slopes, jnp.where(data.follows[:, None], gaps, 0.0))
-    inputs = jnp.concatenate([jnp.where(circular, 1.0, sizes), 0.5 * (high - low)])
-    return inputs, output[jnp.asarray(known.learned)]
+    return input_sizes(spec, data), output[jnp.asarray(known.learned)]
 
 
 @eqx.filter_jit

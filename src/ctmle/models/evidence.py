@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ctmle.models.basis import products, wave
 from ctmle.training.double import in_double
@@ -70,6 +70,12 @@ class Waves(eqx.Module):
     frequencies: Float[Array, "learned inputs waves"]
     phases: Float[Array, "learned waves"]
 
+    @staticmethod
+    def drawn(keys: tuple[PRNGKeyArray, PRNGKeyArray], learned: int, inputs: int, count: int) -> "Waves":
+        """Draw so many waves for each of what is learned."""
+        frequencies = jax.random.normal(keys[0], (learned, inputs, count)) / (2 * np.pi)
+        return Waves(frequencies, jax.random.uniform(keys[1], (learned, count)))
+
 
 class Posterior(eqx.Module):
     """Normal posteriors of the weights of all functions, and the noise, in units of the data.
@@ -83,6 +89,12 @@ class Posterior(eqx.Module):
     noise: Float[Array, "*learned"]
     free: Float[Array, "*learned"]
     evidence: Float[Array, "*learned"]
+
+    @staticmethod
+    def empty(learned: int, functions: int) -> "Posterior":
+        """Return the posterior before any data."""
+        none, zero = jnp.zeros((learned, functions)), jnp.zeros(learned)
+        return Posterior(none, jnp.zeros((learned, functions, functions)), jnp.ones(learned), zero, zero)
 
 
 def design(z: Float[Array, "*batch inputs"], waves: Waves, scales: Scales, controls: int) -> Float[Array, "*batch f"]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ctmle.data.dataset import Dataset
@@ -46,6 +47,10 @@ class Members(eqx.Module):
         """True for SDEs, False for ODEs."""
 
     @abstractmethod
+    def member(self, number: int) -> SDE:
+        """Return one member by itself."""
+
+    @abstractmethod
     def drift(self, y: Particles, u: ParticleControls) -> Particles: ...
 
     @abstractmethod
@@ -70,7 +75,6 @@ class Ensemble(Members, SplitByMember):
         return len(jax.tree.leaves(eqx.filter(self.stacked, eqx.is_array))[0])
 
     def member(self, number: int) -> Any:
-        """Return one member by itself."""
         return jax.tree.map(lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf, self.stacked)
 
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
@@ -78,6 +82,19 @@ class Ensemble(Members, SplitByMember):
 
     def diffusion(self, y: Particles, u: ParticleControls) -> ParticleNoise:
         return eqx.filter_vmap(lambda member, y, u: member.diffusion(y, u))(self.stacked, y, u)
+
+
+class EnvSDE(SDE):
+    """The true SDE of an environment over batches."""
+
+    env: Env
+
+    def drift(self, y: Observed, u: Controls) -> Observed:
+        return jnp.vectorize(self.env.drift, signature="(x),(u)->(x)")(y, u)
+
+    def diffusion(self, y: Observed, u: Controls) -> Noise:
+        shape = "(x)" if self.env.diffusion(y[(0,) * (y.ndim - 1)], u[(0,) * (u.ndim - 1)]).ndim == 1 else "(x,x)"
+        return jnp.vectorize(self.env.diffusion, signature=f"(x),(u)->{shape}")(y, u)
 
 
 class TrueSDE(Members):
@@ -92,6 +109,9 @@ class TrueSDE(Members):
     @property
     def noisy(self) -> bool:
         return True
+
+    def member(self, number: int) -> EnvSDE:
+        return EnvSDE(self.env)
 
     def drift(self, y: Particles, u: ParticleControls) -> Particles:
         return jax.vmap(jax.vmap(self.env.drift))(y, u)

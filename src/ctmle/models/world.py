@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ctmle.data.dataset import Dataset
 from ctmle.envs.base import Env, Spec
 from ctmle.models.model import Members, TrueSDE
-from ctmle.registry import LEARNERS, Registry
+from ctmle.registry import LEARNERS, REWARDS, SURVIVALS, Registry
 from ctmle.training.updates import Trainer
 
 
@@ -26,6 +26,9 @@ class World(eqx.Module):
 
     optimist: Any = None
     """Models that the improver may choose from (`belief.Optimist`); none: it takes `sde` as it is."""
+
+    unit: Float[Array, ""] | None = None
+    """What a reward of 1 is worth, if the reward was learned: it comes in units of the range that was measured."""
 
     @property
     def doubted(self) -> "World":
@@ -99,9 +102,18 @@ class KnownModel(Learner):
 class Reward(Trainer):
     """Gives the reward b(t, y, u) that policies are improved for."""
 
+    choices: ClassVar[Registry] = REWARDS
+
     @abstractmethod
     def reward(self, state: Any) -> Callable[..., Array]:
         """Return the reward per unit of time, over batches."""
+
+    def fits(self, spec: Spec) -> None:
+        """Raise ValueError if it cannot be had of this system."""
+
+    def unit(self, state: Any) -> Float[Array, ""] | None:
+        """Return what a reward of 1 is worth, if it is something else than 1."""
+        return None
 
 
 class SpecReward(eqx.Module):
@@ -119,6 +131,10 @@ class SpecReward(eqx.Module):
 class KnownReward(Reward):
     """The reward of the spec, as the paper assumes."""
 
+    def fits(self, spec: Spec) -> None:
+        if spec.state_reward is None:
+            raise ValueError("the reward of this system is not known: choose --reward learned, or give its spec one")
+
     def init(self, spec: Spec, key: PRNGKeyArray) -> SpecReward:
         return SpecReward(spec)
 
@@ -129,9 +145,40 @@ class KnownReward(Reward):
 class Survival(Trainer):
     """Gives the rate at which episodes end by themselves."""
 
+    choices: ClassVar[Registry] = SURVIVALS
+
     @abstractmethod
     def hazard(self, state: Any) -> Callable[..., Array] | None:
         """Return the rate h(t, y, u), over batches; None if episodes never end by themselves."""
+
+    def fits(self, spec: Spec) -> None:
+        """Raise ValueError if it cannot be had of this system."""
+
+
+class SpecHazard(eqx.Module):
+    """The rate of ends that a spec states, as a function of time, state and control."""
+
+    spec: Spec
+
+    def __call__(
+        self, t: Float[Array, "..."], y: Float[Array, "*batch observed"], u: Float[Array, "*batch control"]
+    ) -> Float[Array, "*batch"]:
+        return self.spec.hazard(y, u)
+
+
+@dataclass(frozen=True)
+class GivenSurvival(Survival):
+    """Episodes end at the rate that the spec states."""
+
+    def fits(self, spec: Spec) -> None:
+        if spec.state_hazard is None:
+            raise ValueError("the hazard of this system is not known: choose --survival learned, or never-ends")
+
+    def init(self, spec: Spec, key: PRNGKeyArray) -> SpecHazard:
+        return SpecHazard(spec)
+
+    def hazard(self, state: SpecHazard) -> Callable[..., Array]:
+        return state
 
 
 @dataclass(frozen=True)

@@ -167,15 +167,16 @@ class ActorCritic(Improver):
 
     def joined(self, state: ActorCriticState, world: World) -> ActorCriticState:
         start = None if world.optimist is None else (world.optimist.start, world.optimist.start)
-        return replace(state, favourite=start)
+        gone = None if world.hazard is None else jnp.zeros(self.particles)
+        return replace(state, favourite=start, memory=replace(state.memory, gone=gone))
 
     def begin(self, state: ActorCriticState, context: Context, episode: int) -> ActorCriticState:
         """Find out what starts have to know of a new world, and judge the policy of the last episode in it."""
         key = jax.random.fold_in(state.key, episode)
+        state = self.joined(state, context.world)
         memory, promise = self.starts.remembered(context, state.memory, key), jnp.full(2, NOTHING)
         if self.guard and episode > 1:
             promise = self._promise(context, state.kept, state.key)
-        state = self.joined(state, context.world)
         return eqx.tree_at(lambda s: (s.memory, s.promise), state, (memory, promise))
 
     def stages(self, episode: int) -> tuple[Stage, ...]:
@@ -196,7 +197,7 @@ class ActorCritic(Improver):
 
     def has_enough(self, state: ActorCriticState) -> bool:
         """Tell whether a policy comes close to the best rest; or near, and the last round has changed little."""
-        best, size = float(state.memory.best_reward), abs(float(state.memory.best_reward))
+        best, size = float(state.memory.best_reward), float(state.memory.size)
         short = best - float(state.promise[1])
         return short <= (1.0 - self.enough) * size or (short <= NEAR * size and float(state.gain) <= LITTLE * size)
 
@@ -214,7 +215,7 @@ class ActorCritic(Improver):
         step = step_within(self.step, context.spec.hold)
         steps = max(2, round(context.spec.horizon / step))
         path = imagine(world, context.spec, feedback, key, particles, steps, step)
-        return jnp.stack([jnp.mean(path.rewards), jnp.mean(path.rewards[steps // 2 :])])
+        return jnp.stack([jnp.mean(path.earned), jnp.mean(path.earned[steps // 2 :])])
 
     def prepare(self, stage: str, context: Context) -> Inputs:
         world = replace(context.world, sde=with_fixed_networks(context.world.sde))
@@ -238,7 +239,7 @@ class ActorCritic(Improver):
             noise, how = jnp.swapaxes(noise, 0, 1), {"step": length, "hold": feedback.spec.hold}
             path = rollout(replace(world, sde=sde), feedback, (begin, start), noise, **how)
             last = bootstrap * state.target(path.times[-1], path.states[-1])
-            gained = jnp.mean(returns_to_go(path.rewards, last, length, self.discount_time)[0])
+            gained = jnp.mean(returns_to_go(path.rewards, last, length, self.discount_time, path.hazards)[0])
             price = 0.0 if point is None else self.discount_time * world.optimist.cost(point)
             return self.saturation_cost * saturation(feedback.raw(path.states)) - gained + price, path
 
@@ -249,11 +250,11 @@ class ActorCritic(Improver):
         feedback = eqx.apply_updates(state.feedback, updates)
 
         last = state.target(path.times[-1], path.states[-1])
-        targets = returns_to_go(path.rewards, last, length, self.discount_time)
+        targets = returns_to_go(path.rewards, last, length, self.discount_time, path.hazards)
         points = (path.times.reshape(-1), path.states.reshape(-1, path.states.shape[-1]), targets.reshape(-1))
         critic, critic_optimiser, critic_loss = self._fit_critic(state, points, replace(step, key=critic_key))
         target = self._target(critic, state.target, step)
-        ends = state.memory.ends.at[: members * each].set(path.states[-1].reshape(members * each, -1))
+        memory = state.memory.after(path)
         measured = (jnp.max(jnp.abs(path.states)), jnp.mean(path.rewards), loss, norm, critic_loss)
         state = replace(
             state,
@@ -262,7 +263,7 @@ class ActorCritic(Improver):
             target=target,
             actor_optimiser=actor_optimiser,
             critic_optimiser=critic_optimiser,
-            memory=replace(state.memory, ends=ends),
+            memory=memory,
             favourite=self._favourite(state.favourite, slope, world, step),
         )
         evidence = where_first(~jnp.isfinite(path.rewards), path.states)
@@ -345,15 +346,26 @@ def saturation(raw: Float[Array, "..."]) -> Float[Array, ""]:
 
 
 def returns_to_go(
-    rewards: Float[Array, "points *batch"], last_value: Float[Array, "*batch"], step: float, discount_time: float
+    rewards: Float[Array, "points *batch"],
+    last_value: Float[Array, "*batch"],
+    step: float,
+    discount_time: float,
+    hazards: Float[Array, "points *batch"] | None = None,
 ) -> Float[Array, "points *batch"]:
-    """Sum the discounted reward from each point on, plus the discounted value at the end: n-step TD targets."""
-    discount = jnp.exp(-step / discount_time)
+    """Sum the discounted reward from each point on, plus the discounted value at the end: n-step TD targets.
 
-    def back(value: Array, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        here, there = pair
-        value = 0.5 * step * (here + discount * there) + discount * value
+    With `hazards`, the rates at which episodes end, nothing is earned after the end.
+    """
+    discount = jnp.exp(-step / discount_time)
+    if hazards is not None:
+        discount = discount * jnp.exp(-0.5 * step * (hazards[1:] + hazards[:-1]))
+
+    def back(value: Array, inputs: tuple[Array, Array, Array | None]) -> tuple[Array, Array]:
+        here, there, own = inputs
+        each = discount if own is None else own
+        value = 0.5 * step * (here + each * there) + each * value
         return value, value
 
-    _, values = jax.lax.scan(back, last_value, (rewards[:-1], rewards[1:]), reverse=True)
+    own = None if hazards is None else discount
+    _, values = jax.lax.scan(back, last_value, (rewards[:-1], rewards[1:], own), reverse=True)
     return jnp.concatenate([values, last_value[None]])

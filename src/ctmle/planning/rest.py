@@ -18,12 +18,15 @@ TRIED, REFINED, STEPS, RATE = 512, 96, 300, 0.02
 STILLNESS = 0.3
 """Price of the squared drift, in half-widths of the box per second."""
 
+RISK = 0.2
+"""Ends per second that halve the worth of a rest."""
+
 
 @eqx.filter_jit
 def best_rest(world: World, spec: Spec, box: Box, key: PRNGKeyArray) -> Rest:
     """Maximise  b(x, u) - STILLNESS * |f(x, u) / half-width|^2  over states and controls, f averaged over members.
 
-    Returns the state and the reward there.
+    Where episodes end at a rate h, b is worth b / (1 + h / RISK). Returns the state and the reward there.
     """
     low, high = box
     half = jnp.maximum(0.5 * (high - low), 1e-2)
@@ -38,7 +41,11 @@ def best_rest(world: World, spec: Spec, box: Box, key: PRNGKeyArray) -> Rest:
         y, u = spec.observation.encode(x), 0.5 * (bottom + top) + 0.5 * (top - bottom) * jnp.tanh(v)
         copies = [jnp.broadcast_to(leaf, (world.sde.members, *leaf.shape)) for leaf in (y, u)]
         drift = jnp.mean(world.sde.drift(*copies), axis=0)
-        return world.reward(jnp.zeros(x.shape[:-1]), y, u), jnp.sum((drift / width) ** 2, axis=-1)
+        zero = jnp.zeros(x.shape[:-1])
+        reward = world.reward(zero, y, u)
+        if world.hazard is not None:
+            reward = reward / (1.0 + world.hazard(zero, y, u) / RISK)
+        return reward, jnp.sum((drift / width) ** 2, axis=-1)
 
     still = jnp.argsort(judged(x, v)[1])[:REFINED]
     optimiser = optax.adam(optax.cosine_decay_schedule(RATE, STEPS, 0.1))

@@ -15,11 +15,25 @@ from ctmle.models.world import World
 
 
 class Rollout(eqx.Module):
-    """Imagined states, with the reward per second at every point."""
+    """Imagined states, with the reward per second at every point, and the rate of ends if episodes may end."""
 
     times: Float[Array, "points members particles"]
     states: Float[Array, "points members particles observed"]
     rewards: Float[Array, "points members particles"]
+    hazards: Float[Array, "points members particles"] | None = None
+
+    @property
+    def alive(self) -> Float[Array, "points members particles"]:
+        """The chance that the episode has not ended before each point."""
+        if self.hazards is None:
+            return jnp.ones_like(self.rewards)
+        between = 0.5 * (self.hazards[1:] + self.hazards[:-1]) * jnp.diff(self.times, axis=0)
+        return jnp.exp(-jnp.concatenate([jnp.zeros_like(between[:1]), jnp.cumsum(between, axis=0)]))
+
+    @property
+    def earned(self) -> Float[Array, "points members particles"]:
+        """The expected reward per second: nothing is earned after the end."""
+        return self.rewards if self.hazards is None else self.rewards * self.alive
 
 
 @eqx.filter_jit
@@ -77,8 +91,10 @@ def rollout(
     if hold is None:
         _, later = jax.lax.scan(follow, y, inputs)
         states = jnp.concatenate([y[None], later])
-        return Rollout(times, states, world.reward(times, states, feedback(times, states)))
-    anew = jnp.arange(len(noise)) % round(hold / step) == 0
-    _, (later, controls) = jax.lax.scan(held, (y, feedback(begin, y)), (*inputs, anew))
-    states = jnp.concatenate([y[None], later])
-    return Rollout(times, states, world.reward(times, states, jnp.concatenate([controls, controls[-1:]])))
+        controls = feedback(times, states)
+    else:
+        anew = jnp.arange(len(noise)) % round(hold / step) == 0
+        _, (later, acting) = jax.lax.scan(held, (y, feedback(begin, y)), (*inputs, anew))
+        states, controls = jnp.concatenate([y[None], later]), jnp.concatenate([acting, acting[-1:]])
+    hazards = None if world.hazard is None else world.hazard(times, states, controls)
+    return Rollout(times, states, world.reward(times, states, controls), hazards)

@@ -1,7 +1,7 @@
 """Where imagined trajectories start."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +15,7 @@ from ctmle.envs.observation import wrap_angle
 from ctmle.models.model import Particles
 from ctmle.models.world import Context
 from ctmle.planning.rest import Box, best_rest
+from ctmle.planning.rollout import Rollout
 from ctmle.settings import Count, Part, Share, option
 
 TimesAndStates = tuple[Float[Array, "members particles"], Particles]
@@ -30,11 +31,22 @@ class Memory(eqx.Module):
     rest: Float[Array, " state"]
     best_reward: Float[Array, ""]
     """The reward at rest; the largest number as long as nothing is known of it."""
+    size: Float[Array, ""]
+    """What counts as a large difference of rewards: that reward, or the range of those that were measured."""
+    gone: Float[Array, " particles"] | None = None
+    """Where episodes may end: the chance that each of the last imagined trajectories did."""
 
     @staticmethod
     def empty(spec: Spec, particles: int) -> "Memory":
         ends, rest = jnp.zeros((particles, spec.observation.size)), jnp.zeros(spec.observation.state_size)
-        return Memory(ends, rest, jnp.asarray(jnp.finfo(jnp.float32).max))
+        largest = jnp.asarray(jnp.finfo(jnp.float32).max)
+        return Memory(ends, rest, largest, largest)
+
+    def after(self, path: Rollout) -> "Memory":
+        """Return the memory with the ends of these trajectories."""
+        last = path.states[-1].reshape(-1, self.ends.shape[-1])
+        gone = None if self.gone is None else self.gone.at[: len(last)].set(1.0 - path.alive[-1].reshape(-1))
+        return replace(self, ends=self.ends.at[: len(last)].set(last), gone=gone)
 
 
 class Starts(Part):
@@ -83,13 +95,14 @@ class MixedStarts(Starts):
 
     def remembered(self, context: Context, memory: Memory, key: PRNGKeyArray) -> Memory:
         reset_key, rest_key = jax.random.split(key)
-        ends, rest, reward = memory.ends, memory.rest, memory.best_reward
         if self.pool_share:
-            ends = _resets(context.spec, jax.random.split(reset_key, len(ends)))
+            memory = replace(memory, ends=_resets(context.spec, jax.random.split(reset_key, len(memory.ends))))
         if self.rest_share:
             box = data_box(context.spec, context.data, circles=self.circles)
             rest, reward = best_rest(context.world, context.spec, box, rest_key)
-        return Memory(ends, rest, reward)
+            size = jnp.abs(reward) if context.world.unit is None else jnp.ones(())
+            memory = replace(memory, rest=rest, best_reward=reward, size=size)
+        return memory
 
     def prepare(self, context: Context) -> tuple[Context, Box]:
         return context, data_box(context.spec, context.data, circles=self.circles)
@@ -121,6 +134,9 @@ class MixedStarts(Starts):
         if self.pool_share:
             ends = memory.ends[: members * particles].reshape(*shape, -1)
             anew = jax.random.uniform(jax.random.fold_in(kind_key, 1), (*shape, 1)) < seconds / POOL_SECONDS
+            if memory.gone is not None:
+                chance = memory.gone[: members * particles].reshape(*shape, 1)
+                anew = anew | (jax.random.uniform(jax.random.fold_in(kind_key, 2), (*shape, 1)) < chance)
             pooled = jnp.arange(particles)[:, None] < round(self.pool_share * particles)
             start = jnp.where(pooled, jnp.where(anew, reset, ends), start)
         return jnp.zeros(shape), start

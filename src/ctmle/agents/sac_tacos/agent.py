@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from ctmle.agents.base import Agent, Experience, Past, Progress
+from ctmle.agents.kept import EMPTY, Kept
 from ctmle.agents.sac_tacos.mdp import ExtendedMdp, Holding, TacosPolicy, padded
-from ctmle.agents.sac_tacos.memory import EMPTY, History, Replay, Statistics
+from ctmle.agents.sac_tacos.memory import Driven, Replay, Statistics
 from ctmle.agents.sac_tacos.soft_actor_critic import SacState, SoftActorCritic
 from ctmle.data.trajectory import Trajectory, checked
 from ctmle.envs.base import Spec
@@ -65,7 +66,8 @@ class SacTacosState(eqx.Module):
     key: PRNGKeyArray
     learner: SacState
     replay: Replay
-    history: History
+    history: Kept
+    """Trajectories with the policies that drove them."""
     trajectories: Int[Array, ""]
     updates: Int[Array, ""]
     fresh: Int[Array, ""]
@@ -127,7 +129,7 @@ class SacTacos(Agent):
             key=key,
             learner=learner,
             replay=Replay.empty(self.replay_capacity, mdp.inputs, mdp.actions),
-            history=History.empty(self.policies_kept, *sizes, (learner.actor, learner.statistics)),
+            history=Kept.empty(self.policies_kept, Driven.empty(*sizes, (learner.actor, learner.statistics))),
             trajectories=zero,
             updates=zero,
             fresh=zero,
@@ -197,9 +199,10 @@ class SacTacos(Agent):
         """Return a uniform sample of at most `policies_kept` trajectories, and the last one; none before the first."""
         kept, pasts = state.history, []
         for row in kept.filled:
-            trajectory, drove = kept.row(row)
-            episode = 1 + int(kept.numbers[row]) // self.trajectories_per_episode
-            pasts.append(Past(episode, self._policy(state, *drove), trajectory, sampled=row < self.policies_kept))
+            driven = kept.row(row)
+            episode, policy = 1 + int(kept.numbers[row]) // self.trajectories_per_episode, driven.policy
+            past = (episode, self._policy(state, *policy), driven.trajectory)
+            pasts.append(Past(*past, sampled=row < self.policies_kept))
         return pasts
 
     def parts(self, state: SacTacosState) -> dict[str, Any]:
@@ -207,9 +210,9 @@ class SacTacos(Agent):
 
     def flaw(self, state: SacTacosState) -> str | None:
         history, trajectories = state.history, int(state.trajectories)
-        numbers, lengths = np.asarray(history.numbers), np.asarray(history.lengths)
+        numbers, lengths = np.asarray(history.numbers), np.asarray(history.rows.length)
         counters = (trajectories, int(state.replay.added), int(state.updates), int(state.fresh))
-        unknown, too_long = (numbers < EMPTY) | (numbers >= max(trajectories, 1)), lengths > history.times.shape[1]
+        unknown, too_long = (numbers < EMPTY) | (numbers >= max(trajectories, 1)), lengths > history.rows.room
         flaws = {
             "the history has trajectories that were not driven": bool(np.any(unknown)),
             "the history counts more looks than it has": bool(np.any((lengths < 0) | too_long)),
@@ -275,7 +278,7 @@ class SacTacos(Agent):
         return replace(
             state,
             replay=state.replay.add(state.mdp.decisions(looks), real),
-            history=state.history.add(own, looks, count, drove, key),
+            history=state.history.add(own, Driven.of(looks, count, state.history.rows.room, drove), key),
             trajectories=trajectories,
             fresh=jnp.where(finished, 0, fresh),
             pending=due,

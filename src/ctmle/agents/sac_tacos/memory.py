@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from ctmle.agents.kept import put, repeated
 from ctmle.data.trajectory import Trajectory
 
 LARGEST = 10.0
@@ -15,9 +16,6 @@ LARGEST = 10.0
 
 LEAST_SPREAD = 1e-3
 """Smallest standard deviation to divide by."""
-
-EMPTY = -1
-"""The number of a trajectory that is not there."""
 
 
 class Decisions(eqx.Module):
@@ -74,7 +72,7 @@ class Replay(eqx.Module):
     @staticmethod
     def empty(capacity: int, inputs: int, action: int) -> "Replay":
         row = Decisions(jnp.zeros(inputs), jnp.zeros(action), jnp.zeros(()), jnp.zeros(()), jnp.zeros(inputs))
-        return Replay(_repeated(row, capacity), jnp.zeros((), jnp.int32), Statistics.empty(inputs))
+        return Replay(repeated(row, capacity), jnp.zeros((), jnp.int32), Statistics.empty(inputs))
 
     @property
     def capacity(self) -> int:
@@ -97,64 +95,41 @@ class Replay(eqx.Module):
         kept = real & (number >= count - self.capacity)
         places = jnp.where(kept, (self.added + number) % self.capacity, self.capacity)
         statistics = self.statistics.add(decisions.seen, real)
-        return Replay(_put(self.rows, places, decisions), self.added + count.astype(jnp.int32), statistics)
+        return Replay(put(self.rows, places, decisions), self.added + count.astype(jnp.int32), statistics)
 
     def sample(self, key: PRNGKeyArray, count: int) -> Decisions:
         chosen = jax.random.randint(key, (count,), 0, self.size)
         return jax.tree.map(lambda column: column[chosen], self.rows)
 
 
-class History(eqx.Module):
-    """Trajectories with the policies that drove them: a uniform sample of all (a reservoir), and the newest last.
+class Driven(eqx.Module):
+    """A trajectory with the policy that drove it. Looks past `length` are padding."""
 
-    `numbers` says which trajectory a row holds (-1: none); looks past `lengths` are padding.
-    """
-
-    numbers: Int[Array, "*rows"]
-    lengths: Int[Array, "*rows"]
+    length: Int[Array, "*rows"]
     times: Float[Array, "*rows looks"]
     states: Float[Array, "*rows looks observed"]
     controls: Float[Array, "*rows looks control"]
-    policies: Any
+    policy: Any
 
     @staticmethod
-    def empty(sampled: int, looks: int, observed: int, control: int, policy: Any) -> "History":
-        number = jnp.asarray(EMPTY, jnp.int32)
+    def empty(looks: int, observed: int, control: int, policy: Any) -> "Driven":
         columns = (jnp.zeros(looks), jnp.zeros((looks, observed)), jnp.zeros((looks, control)))
-        return _repeated(History(number, jnp.zeros_like(number), *columns, policy), sampled + 1)
+        return Driven(jnp.zeros((), jnp.int32), *columns, policy)
 
-    def add(
-        self, number: Int[Array, ""], looks: Trajectory, count: Int[Array, ""], policy: Any, key: PRNGKeyArray
-    ) -> "History":
-        """Add the first `count` looks of trajectory `number`, if that is not negative. Each is as likely to stay."""
-        rows, room = self.times.shape
-        newest = rows - 1
-        drawn = jax.random.randint(key, (), 0, jnp.maximum(number + 1, 1))
-        place = jnp.where(number < newest, number, drawn)
-        sampled = (number >= 0) & (place < newest)
-        places = jnp.stack([jnp.where(sampled, place, rows), jnp.where(number >= 0, newest, rows)])
+    @staticmethod
+    def of(looks: Trajectory, count: Int[Array, ""], room: int, policy: Any) -> "Driven":
+        """Return the first `count` looks, as far as there is room."""
         columns = (looks.times[:room], looks.states[:room], looks.controls[:room])
-        return _put(self, places, History(number, jnp.minimum(count, room), *columns, policy))
+        return Driven(jnp.minimum(count, room), *columns, policy)
 
     @property
-    def filled(self) -> list[int]:
-        """The rows that hold a trajectory: the sample from old to new, then the newest."""
-        numbers = np.asarray(self.numbers)
-        newest = len(numbers) - 1
-        return [int(row) for row in (*np.argsort(numbers[:newest]), newest) if numbers[row] != EMPTY]
+    def room(self) -> int:
+        """Looks that there is room for."""
+        return self.times.shape[-1]
 
-    def row(self, row: int) -> tuple[Trajectory, Any]:
-        """Return the looks of one row, and its policy."""
-        length = int(self.lengths[row])
-        columns = (np.asarray(column[row])[:length] for column in (self.times, self.states, self.controls))
-        return Trajectory(*map(jax.device_put, columns)), jax.tree.map(lambda column: column[row], self.policies)
-
-
-def _repeated(row: Any, count: int) -> Any:
-    """Return `count` copies of a row, along a new first axis."""
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), row)
-
-
-def _put(rows: Any, places: Int[Array, " places"], new: Any) -> Any:
-    """Write one row to all places, or a row to each. Places past the end are dropped."""
-    return jax.tree.map(lambda column, leaf: column.at[places].set(leaf, mode="drop"), rows, new)
+    @property
+    def trajectory(self) -> Trajectory:
+        """The looks, each once."""
+        length = int(self.length)
+        columns = (np.asarray(column)[:length] for column in (self.times, self.states, self.controls))
+        return Trajectory(*map(jax.device_put, columns))

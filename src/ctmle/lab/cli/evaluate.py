@@ -23,9 +23,9 @@ class EvaluateCommand(Part):
     """Test trajectories; none: as many as the run had."""
     test_seconds: Positive | None = None
     """Length of each test trajectory; none: as long as the run's."""
-    rule: Literal["mean", "every", "goal"] | None = None
+    rule: Literal["mean", "every", "goal", "return"] | None = None
     """Must the mean reward after the warm-up reach `success`, or every single one, or the share of trajectories that
-    are at the goal? none: the run's rule."""
+    are at the goal, or the mean return that the plant pays? none: the run's rule."""
     success: Finite | None = None
     """Reward, or share at the goal, that counts as success; none: the run's."""
     which: Literal["final", "best", "random"] = "final"
@@ -76,14 +76,13 @@ def evaluate(arguments: list[str]) -> None:
     if command.json:
         print(json.dumps(result))
         return
-    verdict = "success" if score.success else "no success"
-    threshold = f"{experiment.evaluation.success:g} or more"
-    reached = {"mean": f"at {threshold}", "every": f"always at {threshold}", "goal": "at the goal"}[score.rule]
-    print(
-        f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories ({verdict}),"
-        f" {score.success_share:.0%} of them {reached};"
-        f" {command.which} policy, episode {episode}"
-    )
+    told = f"score {score.mean:.6f} +- {score.standard_error:.6f} over {len(score.each)} trajectories"
+    if score.success_at is not None:
+        threshold = f"{score.success_at:g} or more"
+        reached = {"every": f"always at {threshold}", "goal": "at the goal"}.get(score.rule, f"at {threshold}")
+        verdict = "success" if score.success else "no success"
+        told = f"{told} ({verdict}), {score.success_share:.0%} of them {reached}"
+    print(f"{told}; {command.which} policy, episode {episode}")
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,8 @@ def oracle(arguments: list[str]) -> None:
         experiment = experiment.changed({"unit": command.unit})
     agent = experiment.agent
     assert isinstance(agent, ModelBasedAgent)  # the default agent is one
-    job = Run(replace(experiment, agent=Oracle(experiment.env, agent.improver, exploration=agent.exploration)))
+    env = Run(experiment).simulated.env
+    job = Run(replace(experiment, agent=Oracle(env, agent.improver, exploration=agent.exploration)))
     best = None
     for _, record in job.episodes(job.init()):
         if not command.json:

@@ -103,7 +103,7 @@ def _variance_of_run(path: str, samples: int, step: float, seed: int) -> None:
         again = typed("resume", folder.path)
         raise ValueError(f"{folder.path} has no finished episode yet: continue it with `{again}`")
     policy, episode = job.output(job.restore(checkpoint), "final")
-    returns = theory.simulated_returns(job.plant.env, policy, jax.random.key(seed), trajectories=samples, step=step)
+    returns = theory.simulated_returns(job.simulated.env, policy, jax.random.key(seed), trajectories=samples, step=step)
     seen = theory.estimate_variance(returns)
     print(
         f"Var^u = {seen.variance:.6g} (95% interval {seen.low:.6g} to {seen.high:.6g}, {seen.samples} trajectories)"

@@ -35,6 +35,7 @@ HELP = """Learn to control a system, and save everything about it in a run folde
     ctmle train pendulum --sigma 2.0 --episodes 5 --seed 0
     ctmle train cartpole --gap 0.05 --preset quick --out runs/first-try
     ctmle train tank.py:Tank --sigma 0.5        # an environment of your own (docs/extending.md)
+    ctmle train gymnasium:Pendulum-v1           # an environment of Gymnasium (docs/plants.md)
 
 Symbols in brackets are those of the paper's tables. Defaults are those of the agent's preset for this system."""
 
@@ -273,7 +274,9 @@ def _conclude(folder: "RunFolder", experiment: "Experiment", console: "Console")
 
 def naming(experiment: "Experiment") -> tuple[str, ...]:
     """Return the words that name an environment of the user's own again."""
-    return ("--environment", experiment.environment) if ":" in experiment.environment else ()
+    from ctmle.lab.systems import is_trusted
+
+    return () if is_trusted(experiment.environment) else ("--environment", experiment.environment)
 
 
 def title(experiment: "Experiment") -> str:
@@ -296,9 +299,12 @@ def _verdict(evaluation: "Evaluation", records: Iterable[dict[str, Any]]) -> str
         "mean": ("score", "a score"),
         "every": ("lowest_reward", "a lowest reward"),
         "goal": ("success_share", "a share at the goal"),
+        "return": ("score", "a return"),
     }[evaluation.rule]
     for record in records:
         first, best = first or (record if record["success"] else None), max(best, record[name])
+    if goal is None:
+        return f"the best episode reached {quantity} of {best:.5g} (--success says what would be enough)"
     if first is None:
         return f"no episode reached {quantity} of {goal:g} (best {best:.3f}): more --episodes may help"
     return (

@@ -188,7 +188,9 @@ def _draw(axes: Axes, panel: Panel, against: str, colours: dict[str, str]) -> No
         x, score = np.asarray(getattr(curve, against), float), np.asarray(curve.score)
         error = None if curve.score_se is None else np.asarray(curve.score_se)
         draw_curve(axes, x, score, error, colour=colours[curve.agent], label=curve.agent)
-    axes.axhline(panel.success_at, color="grey", linewidth=1, linestyle="--", label="success")
+    if panel.success_at is not None:
+        axes.axhline(panel.success_at, color="grey", linewidth=1, linestyle="--", label="success")
     axes.set_xlabel("episode" if against == "episodes" else "looks spent")
-    axes.set_ylim(min(-0.05, *(min(curve.score) for curve in panel.curves)), 1.02)
+    if max(max(curve.score) for curve in panel.curves) <= 1.0:
+        axes.set_ylim(min(-0.05, *(min(curve.score) for curve in panel.curves)), 1.02)
     axes.grid(alpha=0.3)

@@ -100,11 +100,14 @@ def plot_learning_curve(path: Path, title: str, evaluation: Evaluation, records:
     )  # fmt: skip
     if all("imagined_score" in r for r in records):
         axes.plot(episodes, [r["imagined_score"] for r in records], "x:", color="grey", label="imagined score")
-    if evaluation.rule != "goal":
+    if evaluation.rule != "goal" and evaluation.success is not None:
         axes.axhline(evaluation.success, color="green", linewidth=1, linestyle="--", label="success")
     axes.set_xlabel("episode")
-    axes.set_ylabel(f"mean reward after {evaluation.warm_up:g} s")
-    axes.set_ylim(min(-0.1, *(r["score"] for r in records)), 1.02)
+    if evaluation.rule == "return":
+        axes.set_ylabel("return")
+    else:
+        axes.set_ylabel(f"mean reward after {evaluation.warm_up:g} s")
+        axes.set_ylim(min(-0.1, *(r["score"] for r in records)), 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(title)
     axes.legend(loc="lower right", fontsize="small")
