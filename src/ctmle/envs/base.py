@@ -99,7 +99,12 @@ class Spec(eqx.Module):
         assert self.state_hazard is not None  # callers ask only then
         return self._at_states(self.state_hazard, y, u)
 
-    def _at_states(self, function: Callable[[State, Control], Scalar], y: Observed, u: Observed) -> Observed:
+    def _at_states(
+        self,
+        function: Callable[[State, Control], Scalar],
+        y: Float[Array, "*batch observed"],
+        u: Float[Array, "*batch control"],
+    ) -> Float[Array, "*batch"]:
         flat_x = self.observation.decode(y).reshape(-1, self.observation.state_size)
         return jax.vmap(function)(flat_x, u.reshape(-1, u.shape[-1])).reshape(y.shape[:-1])
 
