@@ -15,7 +15,7 @@ import numpy as np
 
 from ctmle.lab.experiment import start
 from ctmle.lab.report.results import RunResult, by_system, grouped, read_result
-from ctmle.options import flat
+from ctmle.options import flat, variant_options
 from ctmle.settings import spelled
 
 SHARED = {"environment", "agent", "preset", "seed", "sigma", "episodes", "stop_at_success", "threads", "out"}
@@ -24,15 +24,15 @@ SHARED = {"environment", "agent", "preset", "seed", "sigma", "episodes", "stop_a
 
 def difference(settings: dict[str, Any]) -> str:
     """Return the options that differ from the default of the same system, as they are typed."""
-    base = flat(start(settings["environment"], settings["agent"], settings["preset"]))
-    words = []
+    origin = start(settings["environment"], settings["agent"], settings["preset"])
+    base, others, words = flat(origin), variant_options(origin), []
     for name, value in settings.items():
         value = tuple(value) if isinstance(value, list) else value
         if name in SHARED or base.get(name) == value:
             continue
         if isinstance(value, bool):
             words.append(spelled(name if value else f"no_{name}"))
-        elif name in base or name == "ensemble":  # what a chosen part has by itself goes without saying
+        elif name in base or name not in others or others[name].value != value:
             words.append(f"{spelled(name)} {' '.join(map(str, value)) if isinstance(value, tuple) else value}")
     return " ".join(words) or "default"
 

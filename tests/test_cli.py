@@ -118,7 +118,7 @@ def test_mistyped_names_are_answered_without_jax(tmp_path):
 
 def test_the_help_of_train_has_examples_groups_and_the_papers_symbols(tmp_path, capsys):
     said = ctmle("train", "cartpole", "--help", folder=tmp_path).stdout
-    assert said.count("    ctmle train") == 3
+    assert said.count("    ctmle train") == 4
     for group in ("run", "system", "looking", "data", "model", "planning", "evaluation", "files"):
         assert f"─ {group} options ─" in said
     tuned = CartPole.tuned["ct-mle default"]["episodes"]

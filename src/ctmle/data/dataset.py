@@ -22,10 +22,12 @@ class Dataset(eqx.Module):
     states: Float[Array, "looks observed"]
     controls: Float[Array, "looks control"]
     rewards: Float[Array, " looks"]
-    """The integral of the reward from each look to the next; NaN where it was not measured."""
+    """The integral of the reward from each look to the next, in episodes that were `paid`."""
     lengths: Int[Array, " episodes"]
     ended: Bool[Array, " episodes"]
     """True for episodes that the plant ended by itself, at their last look."""
+    paid: Bool[Array, " episodes"]
+    """True for episodes whose rewards were measured."""
     count: Int[Array, ""]
     drives: Drives
     random: bool = eqx.field(static=True)
@@ -42,9 +44,8 @@ class Dataset(eqx.Module):
         drives = Drives.closed(jax.tree.map(lambda leaf: zeros(leaf, episodes), like.policy), episodes)
         times, states, controls = (zeros(column[0], looks) for column in (like.times, like.states, like.controls))
         lengths, count = jnp.zeros(episodes, jnp.int32), jnp.zeros((), jnp.int32)
-        return Dataset(
-            times, states, controls, zeros(times[0], looks), lengths, lengths > 0, count, drives, like.random
-        )
+        rewards, never = zeros(times[0], looks), lengths > 0
+        return Dataset(times, states, controls, rewards, lengths, never, never, count, drives, like.random)
 
     @property
     def capacity(self) -> int:
@@ -69,8 +70,12 @@ class Dataset(eqx.Module):
     @property
     def follows(self) -> Bool[Array, " gaps"]:
         """True where a look and the one after it belong to the same episode."""
-        episode = jnp.searchsorted(jnp.cumsum(self.lengths), jnp.arange(self.times.shape[0]), side="right")
+        episode = self.episodes_of(jnp.arange(self.times.shape[0]))
         return self.real[1:] & (episode[1:] == episode[:-1])
+
+    def episodes_of(self, looks: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
+        """Return the episodes of looks at these places, from 0; past the last look, a number that no episode has."""
+        return jnp.searchsorted(jnp.cumsum(self.lengths), looks, side="right")
 
     def add(self, trajectory: Trajectory) -> "Dataset":
         """Return the dataset with one more trajectory. Raises ValueError for one of another kind."""
@@ -79,7 +84,7 @@ class Dataset(eqx.Module):
         row, begin = int(data.count), int(data.looks)
         end = begin + trajectory.looks
         looks, episodes = room_for(end, len(data.times)), room_for(row + 1, data.capacity)
-        rewards = np.full(trajectory.looks, np.nan)
+        is_paid, rewards = trajectory.rewards is not None, np.zeros(trajectory.looks)
         if trajectory.rewards is not None:
             rewards[:-1] = trajectory.rewards
         seen = (trajectory.times, trajectory.states, trajectory.controls, rewards)
@@ -87,10 +92,11 @@ class Dataset(eqx.Module):
         by_look = [with_entries(column, slice(begin, end), values, looks) for column, values in columns]
         lengths = with_entries(data.lengths, row, trajectory.looks, episodes)
         ended = with_entries(data.ended, row, trajectory.ended, episodes)
+        paid = with_entries(data.paid, row, is_paid, episodes)
         drives = data.drives.add(row, _drive(trajectory), episodes)
         times, states, controls, rewards = by_look
         count = jax.device_put(np.int32(row + 1))
-        return Dataset(times, states, controls, rewards, lengths, ended, count, drives, data.random)
+        return Dataset(times, states, controls, rewards, lengths, ended, paid, count, drives, data.random)
 
     def trajectory(self, row: int) -> Trajectory:
         """Return the trajectory that was added as the `row`-th, from 0."""
@@ -98,7 +104,7 @@ class Dataset(eqx.Module):
         columns = (self.times, self.states, self.controls)
         times, states, controls = (jax.device_put(np.asarray(c)[begin : begin + length]) for c in columns)
         rewards = np.asarray(self.rewards)[begin : begin + length - 1]
-        rewards = None if np.isnan(rewards).all() else jax.device_put(rewards)
+        rewards = jax.device_put(rewards) if bool(self.paid[row]) else None
         drive, ended = self.drives.one(row), bool(self.ended[row])
         return Trajectory(times, states, controls, drive, self.random, rewards, ended)
 
@@ -114,7 +120,7 @@ class Dataset(eqx.Module):
         by_look = [zeros(column, looks) for column in (self.times, self.states, self.controls, self.rewards)]
         times, states, controls, rewards = by_look
         drives = Drives(policies, recorded, none > 0, none, none)
-        return Dataset(times, states, controls, rewards, none, none > 0, self.count, drives, random)
+        return Dataset(times, states, controls, rewards, none, none > 0, none > 0, self.count, drives, random)
 
     def _check(self, trajectory: Trajectory) -> None:
         if trajectory.random != self.random:

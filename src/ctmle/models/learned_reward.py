@@ -72,7 +72,7 @@ class LearnedReward(Reward):
     def begin(self, state: RewardFit, context: Context, episode: int) -> RewardFit:
         """Fit everything anew to all data. Raises ValueError if no reward was measured."""
         spec, data = context.spec, context.data
-        if not bool(jnp.any(jnp.isfinite(data.rewards))):
+        if not bool(jnp.any(data.paid)):
             raise ValueError(
                 "no trajectory has rewards to learn from: give each its `rewards`, the integral over every gap, or give"
                 " the spec a reward function and use --reward known"
@@ -110,10 +110,9 @@ def _reward(spec: Spec, found: Posterior, waves: Waves, scales: Scales, sizes: F
 
 @eqx.filter_jit
 def _rows(paths: Paths, data: Dataset, gaps: Gaps) -> Rows:
-    earned = data.rewards[gaps.places]
-    real: Bool[Array, " gaps"] = gaps.real & jnp.isfinite(earned)
+    real: Bool[Array, " gaps"] = gaps.real & data.paid[data.episodes_of(gaps.places)]
     seconds = jnp.maximum(paths.seconds, SHORTEST_GAP)
-    return Rows(paths.inputs, paths.weights, jnp.where(real, earned, 0.0)[:, None], seconds, real)
+    return Rows(paths.inputs, paths.weights, data.rewards[gaps.places][:, None], seconds, real)
 
 
 @eqx.filter_jit

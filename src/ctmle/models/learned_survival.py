@@ -90,7 +90,7 @@ def fitted(spec: Spec, data: Dataset, width: float) -> Hazard:
     gap = jnp.maximum(jnp.sum(gaps) / jnp.maximum(jnp.sum(follows), 1), SHORTEST_GAP)
     last = data.first + data.lengths - 1
     looks = jnp.arange(len(data.times))
-    episode = jnp.clip(jnp.searchsorted(jnp.cumsum(data.lengths), looks, side="right"), 0, data.capacity - 1)
+    episode = jnp.minimum(data.episodes_of(looks), data.capacity - 1)
     ended = data.ended[episode] & (looks == last[episode]) & follows
     x = jnp.where(follows[:, None], powers(spec.observation.features(data.states) / sizes), 0.0)
     centre = jnp.zeros(x.shape[1]).at[0].set(RARE)

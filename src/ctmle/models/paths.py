@@ -62,7 +62,7 @@ class Gaps(eqx.Module):
 
     def in_blocks(self, function: Callable[[Gap, Bool[Array, " gaps"]], Tree]) -> Tree:
         """Apply a function to gaps, and to whether they are real, `AT_ONCE` at once."""
-        episodes = jnp.searchsorted(jnp.cumsum(self.data.lengths), self.places, side="right")
+        episodes = self.data.episodes_of(self.places)
         blocks = tuple(each.reshape(-1, AT_ONCE) for each in (self.places, episodes, self.real))
         return jax.lax.map(lambda block: function(self._gap(*block[:2]), block[2]), blocks)
 
