@@ -225,7 +225,7 @@ def test_what_a_checkpoint_declares_is_compared_before_memory_is_taken(stopped):
         ("ct-mle", ".retries", 99),
         ("ct-mle", ".known", 10**6),
         ("ct-mle basis", ".stage", 17),
-        ("sac-tacos", ".history.lengths", 10**6),
+        ("sac-tacos", ".history.rows.length", 10**6),
         ("sac-tacos", ".history.numbers", 5),
         ("sac-tacos", ".pending", 10**6),
         ("sac-tacos", ".trajectories", -4),
