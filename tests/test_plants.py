@@ -167,6 +167,7 @@ def test_a_run_is_scored_by_what_the_environment_pays(tmp_path, capsys):
         (["--rule", "mean"], "judged by --rule return"),
         (["--observation", "trig"], "seen as it comes: choose angles"),
         (["--sigma", "1"], "has no setting 'sigma'"),
+        (["--agent", "sac-tacos"], "sac-tacos needs a system whose reward is known: choose --agent ct-mle"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(words, problem, capsys, tmp_path):

@@ -83,12 +83,12 @@ def options_of(system: System) -> dict[str, dict[str, Any]]:
 
 def name_of(system: System) -> str:
     """Name a system in a sentence: its id, or its class."""
-    return getattr(system, "id", type(system).__name__)
+    return type(system).__name__ if isinstance(system, Env) else getattr(system, "id", type(system).__name__)
 
 
 def location_of(env: System) -> str:
     """Say where an environment's class can be imported from: its registered name, a module, or a file."""
-    if hasattr(env, "id"):
+    if isinstance(env, Plant) and hasattr(env, "id"):
         return f"{GYMNASIUM}{name_of(env)}"
     kind = type(env)
     registered = ENVIRONMENTS.name_of(kind)

@@ -23,9 +23,6 @@ try:
 except ImportError as error:
     raise ImportError("Gymnasium environments need Gymnasium: pip install 'ctmle[plants]'") from error
 
-PREFIX = "gymnasium:"
-"""What names of these plants begin with on the command line."""
-
 
 class GymnasiumPlant(Plant):
     """A Gymnasium environment with continuous observations and actions, by its id or as an object.

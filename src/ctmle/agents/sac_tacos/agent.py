@@ -106,6 +106,8 @@ class SacTacos(Agent):
 
     def fits(self, spec: Spec, schedule: Schedule) -> None:
         how = self.holding
+        if spec.state_reward is None:
+            raise ValueError("sac-tacos needs a system whose reward is known: choose --agent ct-mle")
         if how.tick > spec.horizon:
             raise ValueError(f"tick {how.tick:g} is longer than the horizon {spec.horizon:g} s: choose a shorter tick")
         if how.min_hold * how.tick > spec.horizon:
